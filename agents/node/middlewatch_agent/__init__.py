@@ -1,0 +1,3 @@
+"""Node agent and training hooks of Middlewatch."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,3 @@
+"""Event vocabulary and codec that agents and control plane share (wire version 1)."""
+
+WIRE_VERSION = 1

@@ -1,0 +1,39 @@
+"""People, their roles, and the secrets that let them in."""
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+
+class Role(models.TextChoices):
+    """What a person may do; each role includes the ones before it."""
+
+    VIEWER = "viewer"
+    RESPONDER = "responder"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+class User(AbstractUser):
+    """A person who signs in."""
+
+    role = models.CharField(max_length=16, choices=Role, default=Role.VIEWER)
+
+
+class SignInLink(models.Model):
+    """A one-time link that signs a person in; only its hash is stored."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE)
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+
+class ApiToken(models.Model):
+    """A bearer token for the operators' REST API; only its hash is stored."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE)
+    name = models.CharField(max_length=100)
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)

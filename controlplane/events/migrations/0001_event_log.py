@@ -1,0 +1,42 @@
+"""The event log in SQL: Django cannot declare partitions or multiranges."""
+
+from django.db import migrations
+
+CREATE = """
+CREATE SEQUENCE events_event_id;
+CREATE TABLE events_event (
+    id bigint NOT NULL DEFAULT nextval('events_event_id'),
+    received_at timestamptz NOT NULL,
+    node text NOT NULL,
+    incarnation text NOT NULL,
+    seq bigint NOT NULL,
+    at_ms bigint NOT NULL,
+    kind text NOT NULL,
+    run text,
+    attempt integer,
+    rank integer,
+    data jsonb NOT NULL DEFAULT '{}',
+    PRIMARY KEY (received_at, id)
+) PARTITION BY RANGE (received_at);
+CREATE TABLE events_event_default PARTITION OF events_event DEFAULT;
+CREATE INDEX events_event_run ON events_event (run, id) WHERE run IS NOT NULL;
+CREATE INDEX events_event_node ON events_event (node, id);
+CREATE TABLE events_stream (
+    node text NOT NULL,
+    incarnation text NOT NULL,
+    seen int8multirange NOT NULL DEFAULT '{}',
+    first_seen_at timestamptz NOT NULL,
+    last_seen_at timestamptz NOT NULL,
+    PRIMARY KEY (node, incarnation)
+);
+"""
+DROP = "DROP TABLE events_event; DROP SEQUENCE events_event_id; DROP TABLE events_stream;"
+
+
+class Migration(migrations.Migration):
+    """Create the partitioned table and the table of received sequence numbers."""
+
+    initial = True
+    operations = [
+        migrations.RunSQL(CREATE, DROP),
+    ]

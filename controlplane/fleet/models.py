@@ -1,0 +1,94 @@
+"""Nodes, the tokens their agents hold, and the commands waiting for them."""
+
+import uuid
+
+from django.db import models
+
+
+class NodeState(models.TextChoices):
+    """Ledger states of a node (requirements L-02); `unknown` until it said hello."""
+
+    UNKNOWN = "unknown"
+    HEALTHY = "healthy"
+    SUSPECT = "suspect"
+    DRAINING = "draining"
+    QUARANTINED = "quarantined"
+    REPAIRING = "repairing"
+    PROVING = "proving"
+    SPARE = "spare"
+    RETIRED = "retired"
+
+
+class Node(models.Model):
+    """A machine that an agent speaks for."""
+
+    name = models.CharField(max_length=100, unique=True)
+    state = models.CharField(max_length=16, choices=NodeState, default=NodeState.UNKNOWN)
+    state_reason = models.TextField(blank=True)
+    state_since = models.DateTimeField()
+    state_actor_kind = models.CharField(max_length=16, default="system")
+    held = models.BooleanField(default=False, help_text="an operator's hold: automation keeps its hands off")
+    head = models.BooleanField(default=False, help_text="runs the launcher, takes no ranks")
+    incarnation = models.CharField(max_length=64, blank=True)
+    identity = models.CharField(max_length=64, blank=True, help_text="digest of machine id, board serial and GPUs")
+    identity_conflict = models.BooleanField(default=False)
+    agent_version = models.CharField(max_length=32, blank=True)
+    boot_id = models.CharField(max_length=64, blank=True)
+    labels = models.JSONField(default=dict)
+    hardware = models.JSONField(default=dict)
+    capabilities = models.JSONField(default=list)
+    enrolled_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField(null=True)
+
+
+class NodeToken(models.Model):
+    """Bearer token of one agent; only its hash is stored."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="tokens")
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+
+
+class EnrolmentToken(models.Model):
+    """Short-lived token of limited uses that buys node tokens."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=150)
+    expires_at = models.DateTimeField()
+    uses_left = models.PositiveIntegerField()
+    revoked_at = models.DateTimeField(null=True)
+
+
+class CommandState(models.TextChoices):
+    """Life of a command; the last four are final."""
+
+    PENDING = "pending"
+    LEASED = "leased"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REFUSED = "refused"
+    EXPIRED = "expired"
+
+
+class Command(models.Model):
+    """Something an agent is asked to do, exactly once by its idempotency key."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="commands")
+    kind = models.CharField(max_length=32)
+    args = models.JSONField(default=dict)
+    idempotency_key = models.CharField(max_length=200, unique=True)
+    state = models.CharField(max_length=16, choices=CommandState, default=CommandState.PENDING)
+    created_at = models.DateTimeField()
+    deadline = models.DateTimeField(help_text="not handed out after this")
+    leased_until = models.DateTimeField(null=True)
+    lease_count = models.PositiveIntegerField(default=0)
+    result = models.JSONField(default=dict, help_text="data of the last command.result event")
+    finished_at = models.DateTimeField(null=True)
+    execution_id = models.BigIntegerField(null=True, help_text="the execution to wake when it ends")
+
+    class Meta:
+        indexes = [models.Index(fields=["node", "state"], name="command_node_state")]

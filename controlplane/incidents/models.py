@@ -1,0 +1,64 @@
+"""Incidents and the findings that they group."""
+
+from django.db import models
+
+
+class IncidentState(models.TextChoices):
+    """Mitigated is not resolved (methods 11.11)."""
+
+    OPEN = "open"
+    MITIGATED = "mitigated"
+    RESOLVED = "resolved"
+
+
+class Severity(models.TextChoices):
+    """How loud an incident is."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class Incident(models.Model):
+    """One open problem of a run or of the fleet."""
+
+    run = models.ForeignKey("runs.Run", null=True, on_delete=models.CASCADE, related_name="incidents")
+    attempt = models.PositiveIntegerField(null=True)
+    klass = models.CharField(max_length=32, db_column="class", help_text="class of wire.md")
+    severity = models.CharField(max_length=16, choices=Severity, default=Severity.CRITICAL)
+    state = models.CharField(max_length=16, choices=IncidentState, default=IncidentState.OPEN)
+    title = models.TextField(help_text="symptom and place, one sentence")
+    began_at = models.DateTimeField(help_text="first bad moment")
+    opened_at = models.DateTimeField(help_text="first finding, also a suspicion")
+    confirmed_at = models.DateTimeField(null=True)
+    acknowledged_at = models.DateTimeField(null=True)
+    acknowledged_by = models.CharField(max_length=150, blank=True)
+    decided_at = models.DateTimeField(null=True)
+    mitigated_at = models.DateTimeField(null=True)
+    resolved_at = models.DateTimeField(null=True)
+    blamed = models.JSONField(default=list, help_text="[{entity, score, margin}]")
+    cleared = models.JSONField(default=list)
+    decision = models.JSONField(default=dict, help_text="{runbook, held_by, actions, resume_step}")
+    losses = models.JSONField(default=dict, help_text="{steps, seconds, gpu_hours, confidence}: computed, never typed")
+    root_cause = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["-opened_at"]
+        indexes = [models.Index(fields=["state", "run"], name="incident_state_run")]
+
+
+class Finding(models.Model):
+    """A detector's judgement, kept with the numbers that tripped it."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="findings")
+    key = models.CharField(max_length=200, unique=True)
+    detector = models.CharField(max_length=8)
+    klass = models.CharField(max_length=32, db_column="class")
+    stage = models.CharField(max_length=16, help_text="suspect, confirmed or cleared")
+    entity = models.CharField(max_length=150)
+    began_at = models.DateTimeField()
+    found_at = models.DateTimeField()
+    confirmed_at = models.DateTimeField(null=True)
+    cleared_at = models.DateTimeField(null=True)
+    evidence = models.JSONField(default=list, help_text="[{at, weight, entity, text}]")
+    facts = models.JSONField(default=dict)

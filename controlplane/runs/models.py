@@ -1,0 +1,84 @@
+"""Runs, their attempts, and the stored state of each run's reducer."""
+
+from django.db import models
+
+
+class RunState(models.TextChoices):
+    """Where a run stands as a whole."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    RECOVERING = "recovering"
+    STOPPED = "stopped"
+    COMPLETED = "completed"
+
+
+class Mode(models.TextChoices):
+    """The run's one switch: say, propose, or act inside the guards."""
+
+    WATCH = "watch"
+    ASK = "ask"
+    AUTOPILOT = "autopilot"
+
+
+class Run(models.Model):
+    """One training goal; the control plane may launch it many times."""
+
+    name = models.CharField(max_length=100, unique=True)
+    state = models.CharField(max_length=16, choices=RunState, default=RunState.WAITING)
+    mode = models.CharField(max_length=16, choices=Mode, default=Mode.AUTOPILOT)
+    held = models.BooleanField(default=False, help_text="an operator's hold outranks automation")
+    held_by = models.CharField(max_length=150, blank=True)
+    launcher = models.CharField(max_length=100, help_text="name of the head node whose agent launches")
+    nodes_wanted = models.PositiveIntegerField()
+    gpus_per_node = models.PositiveIntegerField(default=1)
+    policy = models.JSONField(default=dict, help_text="overrides of domain.detection.policy.RunPolicy")
+    created_at = models.DateTimeField()
+    high_water_step = models.BigIntegerField(default=0)
+    high_water_at = models.DateTimeField(null=True)
+
+
+class AttemptState(models.TextChoices):
+    """Life of one launch."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    EXITED = "exited"
+
+
+class Attempt(models.Model):
+    """One launch of a run on a chosen set of nodes."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    state = models.CharField(max_length=16, choices=AttemptState, default=AttemptState.STARTING)
+    nodes = models.JSONField(default=list)
+    world_size = models.PositiveIntegerField(default=0)
+    scheduler = models.CharField(max_length=16, default="local")
+    job_id = models.CharField(max_length=100, blank=True)
+    resume_step = models.BigIntegerField(default=0)
+    resume_path = models.TextField(blank=True)
+    started_at = models.DateTimeField()
+    first_step_at = models.DateTimeField(null=True)
+    last_step = models.BigIntegerField(null=True)
+    last_step_at = models.DateTimeField(null=True)
+    exited_at = models.DateTimeField(null=True)
+    reason = models.CharField(max_length=16, blank=True)
+    exit_code = models.IntegerField(null=True)
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["run", "number"], name="attempt_number_in_run")]
+
+
+class Machine(models.Model):
+    """Stored state of the one reducer of a run (or of the fleet, `run` empty)."""
+
+    name = models.CharField(max_length=100, unique=True, help_text="run:<id> or fleet")
+    run = models.OneToOneField(Run, null=True, on_delete=models.CASCADE, related_name="machine")
+    snapshot = models.JSONField(default=dict)
+    cursor = models.BigIntegerField(default=0, help_text="id of the last event observed")
+    version = models.BigIntegerField(default=0)
+    lease_owner = models.CharField(max_length=100, blank=True)
+    lease_until = models.DateTimeField(null=True)
+    swept_at = models.DateTimeField(null=True)

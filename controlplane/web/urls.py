@@ -1,0 +1,3 @@
+"""Addresses of the pages."""
+
+urlpatterns: list[object] = []
