@@ -1,0 +1,1 @@
+"""The private PostgreSQL, Redis-compatible server and process group behind `make demo` and `make serve`."""

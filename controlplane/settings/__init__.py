@@ -1,0 +1,1 @@
+"""How the control plane is configured: read `env` for what an installation may set."""

@@ -1,18 +1,28 @@
 """Settings shared by every way of running the control plane."""
 
+import warnings
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from controlplane.settings.env import environment
+from controlplane.settings.logs import configure
+from controlplane.settings.schedule import BEAT_SCHEDULE
 
 ENV = environment()
 ROOT = Path(__file__).resolve().parent.parent.parent
 
+POOL = {"min_size": 0, "max_size": 12, "timeout": 5, "reconnect_timeout": 5, "max_idle": 120}
+
 
 def database(url: str) -> dict[str, object]:
-    """Turn a postgresql:// address into Django's database settings."""
+    """Turn a postgresql:// address into Django's database settings.
+
+    Connections come from a pool: under ASGI each request has its own thread,
+    so connections kept by thread would be opened anew and pile up. Short
+    time-outs let a process find its way back soon after the server was away.
+    """
     parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
+    options: dict[str, object] = dict(parse_qsl(parts.query))
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": parts.path.lstrip("/") or "middlewatch",
@@ -20,16 +30,26 @@ def database(url: str) -> dict[str, object]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": options.pop("host", None) or parts.hostname or "",
         "PORT": parts.port or "",
-        "OPTIONS": options,
-        "CONN_MAX_AGE": 600,
+        "OPTIONS": {"connect_timeout": 5, "pool": dict(POOL), **options},
+        "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
     }
 
 
-SECRET_KEY = ENV.middlewatch_secret_key or "not-secret-outside-tests"
+# Django refuses to sign anything while this is empty; serving processes refuse to boot (env.require_fit_to_serve).
+SECRET_KEY = ENV.middlewatch_secret_key or ("only-for-development" if ENV.middlewatch_debug else "")
 DEBUG = ENV.middlewatch_debug
-ALLOWED_HOSTS = ENV.middlewatch_allowed_hosts.split(",")
+ALLOWED_HOSTS = [name.strip() for name in ENV.middlewatch_allowed_hosts.split(",")]
 BASE_URL = ENV.middlewatch_base_url
+EVENT_RETENTION_DAYS = ENV.middlewatch_event_retention_days
+
+BEHIND_TLS = BASE_URL.startswith("https://")
+SESSION_COOKIE_SECURE = BEHIND_TLS
+CSRF_COOKIE_SECURE = BEHIND_TLS
+CSRF_TRUSTED_ORIGINS = [BASE_URL]
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
+
+LOGGING = configure(ENV.middlewatch_log_level, ENV.middlewatch_log_format)
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -53,6 +73,7 @@ INSTALLED_APPS = [
     "controlplane.watch",
     "controlplane.ingest",
     "controlplane.web",
+    "controlplane.embedded",
 ]
 
 MIDDLEWARE = [
@@ -99,12 +120,28 @@ CHANNEL_LAYERS = {
 }
 
 CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a broker that is away comes back: never give up
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 300,  # far above the longest task, or living tasks would be handed out twice
+    "unacked_restore_interval": 1,
+    "unacked_restore_throttle": 1,
+    "socket_timeout": 10,
+    "socket_connect_timeout": 5,
+    "socket_keepalive": True,
+    "health_check_interval": 10,
+    "max_connections": 50,
+}
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_max": 0.2}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 120}
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"  # the schedule is code, so there is nothing to keep in a file
+CELERY_BEAT_MAX_LOOP_INTERVAL = 1
+CELERY_BEAT_SCHEDULE = BEAT_SCHEDULE
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
@@ -114,6 +151,8 @@ STATIC_URL = "/static/"
 STATIC_ROOT = ROOT / "staticfiles"
 STATICFILES_DIRS = [ROOT / "static"]
 WHITENOISE_USE_FINDERS = True
+warnings.filterwarnings("ignore", message="No directory at", module="django.core.handlers.base")
+warnings.filterwarnings("ignore", message="No directory at", module="whitenoise.base")
 
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"

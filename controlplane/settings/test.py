@@ -1,5 +1,16 @@
-"""Settings of the test run: real servers, started by tests/servers.py."""
+"""Settings of the test run: real servers, started by tests/servers.py.
+
+Connections are kept by thread instead of pooled, because the test runner
+creates and drops databases under them.
+"""
 
 from controlplane.settings.base import *  # noqa: F403
+from controlplane.settings.base import DATABASES
 
+SECRET_KEY = "only-for-tests-" + "x" * 32
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+_options = DATABASES["default"]["OPTIONS"]
+assert isinstance(_options, dict)  # noqa: S101
+_options.pop("pool", None)
+DATABASES["default"]["CONN_MAX_AGE"] = 600

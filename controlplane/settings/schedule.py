@@ -1,0 +1,25 @@
+"""What beat asks for, and how often.
+
+Each message expires after a few periods, so the backlog of an outage is
+dropped instead of replayed: the next one finds all that there is to do.
+"""
+
+from celery.schedules import schedule
+
+SWEEP_S = 1.0
+HOUSEKEEPING_S = 60.0
+PERIODS_TO_EXPIRY = 3
+
+
+def _every(task: str, seconds: float) -> dict[str, object]:
+    options = {"expires": seconds * PERIODS_TO_EXPIRY}
+    return {"task": task, "schedule": schedule(seconds), "options": options}
+
+
+BEAT_SCHEDULE = {
+    "sweep-runs": _every("controlplane.watch.tasks.sweep_runs", SWEEP_S),
+    "sweep-fleet": _every("controlplane.watch.tasks.sweep_fleet", SWEEP_S),
+    "advance-due": _every("controlplane.watch.tasks.advance_due", SWEEP_S),
+    "live-flush": _every("controlplane.live.tasks.flush", SWEEP_S),
+    "housekeeping": _every("controlplane.watch.tasks.housekeeping", HOUSEKEEPING_S),
+}
