@@ -1,0 +1,1 @@
+"""People, roles, one-time links and API tokens."""

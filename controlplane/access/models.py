@@ -17,6 +17,9 @@ class User(AbstractUser):
     """A person who signs in."""
 
     role = models.CharField(max_length=16, choices=Role, default=Role.VIEWER)
+    must_change_password = models.BooleanField(
+        default=False, help_text="signed up with a one-time password and has not chosen an own one yet"
+    )
 
 
 class SignInLink(models.Model):
@@ -27,6 +30,22 @@ class SignInLink(models.Model):
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
+
+
+class SignInTry(models.Model):
+    """One try to sign in with a password; counted to slow down guessing."""
+
+    name_digest = models.CharField(
+        max_length=64, help_text="hash of the name typed, which may be a password by mistake"
+    )
+    address = models.CharField(max_length=64)
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["name_digest", "at"], name="sign_in_try_name"),
+            models.Index(fields=["address", "at"], name="sign_in_try_address"),
+        ]
 
 
 class ApiToken(models.Model):
