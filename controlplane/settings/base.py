@@ -60,6 +60,7 @@ INSTALLED_APPS = [
     "django.contrib.humanize",
     "channels",
     "django_htmx",
+    "ninja",
     "controlplane.access",
     "controlplane.live",
     "controlplane.chronicle",
@@ -87,6 +88,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "controlplane.access.middleware.SignInRequired",
+    "controlplane.access.middleware.OwnPasswordRequired",
 ]
 
 ROOT_URLCONF = "controlplane.urls"
@@ -156,6 +159,17 @@ warnings.filterwarnings("ignore", message="No directory at", module="whitenoise.
 
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+# Cookies ignore ports: two instances on one host would sign each other's people out.
+_ADDRESS = urlsplit(BASE_URL)
+SESSION_COOKIE_NAME = f"middlewatch_session_{_ADDRESS.port or _ADDRESS.scheme}"
+CSRF_COOKIE_NAME = f"middlewatch_csrf_{_ADDRESS.port or _ADDRESS.scheme}"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _ADDRESS.scheme == "https"
+CSRF_TRUSTED_ORIGINS = [f"{_ADDRESS.scheme}://{_ADDRESS.netloc}"]
 X_FRAME_OPTIONS = "DENY"
 
 CONTENT_SECURITY_POLICY = {
