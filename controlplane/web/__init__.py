@@ -1,0 +1,1 @@
+"""Pages: they read, show, and hand acts on to the apps that own them."""

@@ -1,0 +1,67 @@
+"""Who renders a topic.
+
+The live layer sits below the pages and must not import them, so the pages
+register how each kind of topic looks, and every process that commits a change
+(web, ingest, worker) renders with the same functions.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser
+
+STATE = "state"
+CHRONICLE = "chronicle"
+SERIES = "series"
+REGIONS = (STATE, CHRONICLE, SERIES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragment:
+    """What open pages need to be up to date again.
+
+    `content` is HTML made of out-of-band elements, the same for every viewer.
+    `seq` is the number of the newest chronicle entry inside, `after` the number
+    before the oldest one, so a page notices a hole. `series` holds numbers for
+    charts; they swap nothing.
+    """
+
+    content: str = ""
+    seq: int = 0
+    after: int = 0
+    series: Mapping[str, Any] | None = None
+
+
+Renderer = Callable[[str, Collection[str], int | None], Fragment]
+Guard = Callable[[AbstractBaseUser | AnonymousUser, str], bool]
+
+_renderers: dict[str, Renderer] = {}
+_guards: dict[str, Guard] = {}
+
+
+def register(kind: str, renderer: Renderer, *, allows: Guard) -> None:
+    """Let `renderer(subject, regions, since)` render topics of this kind.
+
+    `since` None asks for the newest chronicle entry alone; a number asks for
+    every entry after it. `allows(user, subject)` says who may follow the topic.
+    """
+    _renderers[kind] = renderer
+    _guards[kind] = allows
+
+
+def render(kind: str, subject: str, regions: Collection[str], since: int | None) -> Fragment:
+    """Render the regions of a topic as they are committed now."""
+    return _renderers[kind](subject, regions, since)
+
+
+def may_follow(user: AbstractBaseUser | AnonymousUser, kind: str, subject: str) -> bool:
+    """Whether this person may follow this topic; nobody may follow what nobody renders."""
+    guard = _guards.get(kind)
+    return guard is not None and guard(user, subject)
+
+
+def knows(kind: str) -> bool:
+    """Whether anybody renders this kind."""
+    return kind in _renderers

@@ -1,0 +1,86 @@
+"""Every state that a page shows, as icon + word + tone; `/styleguide/` lists them all."""
+
+from controlplane.web.present.words import Badge
+
+RUN = {
+    "waiting": Badge("clock", "Waiting", "quiet"),
+    "running": Badge("check", "Training", "good"),
+    "recovering": Badge("alert", "Recovering", "bad"),
+    "stopped": Badge("stop", "Stopped", "warn"),
+    "completed": Badge("flag", "Completed", "quiet"),
+}
+ATTEMPT = {
+    "starting": Badge("clock", "Starting", "warn"),
+    "running": Badge("check", "Running", "good"),
+    "exited": Badge("stop", "Ended", "quiet"),
+}
+INCIDENT = {
+    "open": Badge("alert", "Open", "bad"),
+    "mitigated": Badge("half", "Mitigated", "warn"),
+    "resolved": Badge("check", "Resolved", "good"),
+}
+SEVERITY = {
+    "critical": Badge("alert", "Critical", "bad"),
+    "warning": Badge("half", "Warning", "warn"),
+    "info": Badge("note", "Info", "quiet"),
+}
+NODE = {
+    "unknown": Badge("question", "Unknown", "quiet", "?"),
+    "healthy": Badge("check", "Healthy", "good", "H"),
+    "suspect": Badge("alert", "Suspect", "warn", "S"),
+    "draining": Badge("down", "Draining", "warn", "D"),
+    "quarantined": Badge("cross", "Quarantined", "bad", "Q"),
+    "repairing": Badge("wrench", "Repairing", "warn", "R"),
+    "proving": Badge("half", "Proving", "warn", "P"),
+    "spare": Badge("ring", "Spare", "accent", "+"),
+    "retired": Badge("minus", "Retired", "quiet", "–"),
+}
+CHECKPOINT = {
+    "saving": Badge("clock", "Saving", "quiet"),
+    "written": Badge("half", "Written", "warn"),
+    "complete": Badge("check", "Complete", "good"),
+    "verified": Badge("check", "Verified", "good"),
+    "torn": Badge("cross", "Torn", "bad"),
+    "failed": Badge("cross", "Failed", "bad"),
+    "restored": Badge("flag", "Restored", "accent"),
+    "deleted": Badge("minus", "Deleted", "quiet"),
+    "pinned": Badge("flag", "Pinned", "accent"),
+}
+EXECUTION = {
+    "proposed": Badge("question", "Waits for approval", "warn"),
+    "running": Badge("bolt", "Running", "accent"),
+    "waiting": Badge("clock", "Waiting for the world", "accent"),
+    "paused": Badge("pause", "Paused", "warn"),
+    "succeeded": Badge("check", "Succeeded", "good"),
+    "failed": Badge("cross", "Failed", "bad"),
+    "stopped": Badge("stop", "Stopped", "quiet"),
+    "rejected": Badge("minus", "Rejected", "quiet"),
+}
+STEP = {
+    "todo": Badge("ring", "To do", "quiet"),
+    "intended": Badge("bolt", "Running", "accent"),
+    "waiting": Badge("clock", "Waiting", "accent"),
+    "done": Badge("check", "Done", "good"),
+    "skipped": Badge("minus", "Skipped", "quiet"),
+    "failed": Badge("cross", "Failed", "bad"),
+}
+RANK = {
+    "running": Badge("check", "Running", "good"),
+    "exited": Badge("stop", "Ended", "quiet"),
+    "dead": Badge("cross", "Dead", "bad"),
+    "silent": Badge("question", "Silent", "warn"),
+}
+STAGE = {
+    "suspect": Badge("question", "Suspected", "warn"),
+    "confirmed": Badge("alert", "Confirmed", "bad"),
+    "cleared": Badge("check", "Cleared", "good"),
+}
+FAMILIES = {
+    "Runs": RUN, "Attempts": ATTEMPT, "Incidents": INCIDENT, "Severity": SEVERITY, "Nodes": NODE,
+    "Checkpoints": CHECKPOINT, "Executions": EXECUTION, "Runbook steps": STEP, "Ranks": RANK, "Findings": STAGE,
+}  # fmt: skip
+
+
+def of(family: dict[str, Badge], state: str) -> Badge:
+    """Find the badge of a state; one that we do not know is shown as it came."""
+    return family.get(state) or Badge("question", state or "unknown", "quiet", "?")
