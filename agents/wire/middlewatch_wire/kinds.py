@@ -71,6 +71,7 @@ class NodeHello(Data):
     hardware: Hardware | None = None
     labels: Annotated[dict[str, Text], Meta(max_length=64)] | None = None
     capabilities: Texts | None = None
+    agent_version: Annotated[str, Meta(max_length=32)] | None = None
 
 
 class Reader(Part):

@@ -1,0 +1,54 @@
+"""Whether two agents under one name are one machine (methods 11.6).
+
+An agent that restarts says hello again; that is the same machine and the newer
+life wins. Another machine under the same name is either its replacement, when
+the older one has gone silent, or a mistake that a person has to sort out: then
+neither may be acted on as the other.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+SILENT_AFTER_S = 30.0
+"""Six missed heartbeats of five seconds (methods 2)."""
+
+
+class Claim(StrEnum):
+    """What becomes of an agent that says hello under a name."""
+
+    GRANTED = "granted"
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds the name now; `last_seen` is in seconds since the epoch, by our clock."""
+
+    incarnation: str
+    identity: str
+    last_seen: float
+
+
+def digest(hardware: Mapping[str, Any]) -> str:
+    """Name a machine by what stays when parts are swapped; empty when nothing is known.
+
+    GPUs count only where neither a machine id, a board serial nor a provider's id
+    is readable: one that fell off the bus does not make another machine.
+    """
+    parts = [str(hardware.get(key) or "") for key in ("machine_id", "board_serial", "provider_id")]
+    if not any(parts):
+        parts = sorted(str(gpu.get("uuid") or "") for gpu in hardware.get("gpus") or [])
+    if not any(parts):
+        return ""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def judge(holder: Holder | None, incarnation: str, identity: str, now: float) -> Claim:
+    """Decide whether the agent that says hello may speak for the name from now on."""
+    if holder is None or holder.incarnation == incarnation or holder.identity == identity:
+        return Claim.GRANTED
+    silent = now - holder.last_seen >= SILENT_AFTER_S
+    return Claim.GRANTED if silent else Claim.CONFLICT

@@ -1,0 +1,20 @@
+"""The only writer of the fleet's tables; its parts live in modules of their own."""
+
+from controlplane.fleet.commands import expire_commands, lease_commands, record_result, send_command
+from controlplane.fleet.enrolment import create_enrolment_token, enrol, revoke, rotate
+from controlplane.fleet.nodes import hello, hold_node, move_node, seen
+
+__all__ = [
+    "create_enrolment_token",
+    "enrol",
+    "expire_commands",
+    "hello",
+    "hold_node",
+    "lease_commands",
+    "move_node",
+    "record_result",
+    "revoke",
+    "rotate",
+    "seen",
+    "send_command",
+]

@@ -1,0 +1,163 @@
+"""Commands to agents: sent once by key, handed out under a lease, ended by their result.
+
+An agent may die with a command in its hands, so a command that is not reported
+on within its lease is handed out again; agents remember command ids, so nothing
+is done twice. After its deadline a command is not handed out any more.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from django.db import connection, transaction
+from django.db.models import F, Q, QuerySet
+from middlewatch_wire import COMMANDS
+
+from controlplane.domain.errors import Invalid, NotFound
+from controlplane.fleet.models import Command, CommandState, Node
+
+LEASE = timedelta(seconds=15)
+"""How long an agent has to report before a command is handed out again."""
+HANDED_OUT_AT_ONCE = 10
+CHANNEL = "middlewatch_commands"
+"""PostgreSQL tells on this channel the name of a node that has a command waiting."""
+
+FINAL = frozenset({CommandState.SUCCEEDED, CommandState.FAILED, CommandState.REFUSED, CommandState.EXPIRED})
+_REPORTED = {
+    "accepted": CommandState.RUNNING,
+    "running": CommandState.RUNNING,
+    "succeeded": CommandState.SUCCEEDED,
+    "failed": CommandState.FAILED,
+    "refused": CommandState.REFUSED,
+}
+
+
+def send_command(
+    node: str,
+    kind: str,
+    args: Mapping[str, Any],
+    *,
+    key: str,
+    deadline: datetime,
+    now: datetime,
+    execution_id: int | None = None,
+) -> Command:
+    """Leave a command for a node's agent; the same `key` again returns the command that is there.
+
+    The waiting agent gets it as soon as the surrounding transaction commits.
+    Raises `NotFound` for an unknown node, `Invalid` for a kind or arguments that
+    agents do not know.
+    """
+    checked = _checked(kind, args)
+    target = Node.objects.filter(name=node).first()
+    if target is None:
+        raise NotFound(f"there is no node {node}")
+    with transaction.atomic():
+        command, created = Command.objects.get_or_create(
+            idempotency_key=key,
+            defaults={
+                "node": target, "kind": kind, "args": checked, "created_at": now,
+                "deadline": deadline, "execution_id": execution_id,
+            },
+        )  # fmt: skip
+        if created:
+            _tell(node)
+    return command
+
+
+def _checked(kind: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    if kind not in COMMANDS:
+        raise Invalid("kind", f"must be one of {', '.join(sorted(COMMANDS))}")
+    try:
+        known = msgspec.convert(dict(args), COMMANDS[kind])
+    except msgspec.ValidationError as error:
+        raise Invalid("args", str(error)) from error
+    built: dict[str, Any] = msgspec.to_builtins(known)
+    return built
+
+
+def _tell(node: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, node])
+
+
+def handable(now: datetime) -> QuerySet[Command]:
+    """Commands that may be handed out: new ones and those whose lease has ended."""
+    free = Q(leased_until=None) | Q(leased_until__lte=now)
+    unfinished = [CommandState.PENDING, CommandState.LEASED, CommandState.RUNNING]
+    return Command.objects.filter(free, state__in=unfinished, deadline__gt=now)
+
+
+def lease_commands(node: str, now: datetime) -> list[Command]:
+    """Hand out what waits for a node, oldest first, each under a lease of its own.
+
+    Two connections of one agent never get the same command under one lease.
+    """
+    with transaction.atomic():
+        waiting = handable(now).filter(node__name=node).order_by("created_at")
+        found = list(waiting.select_for_update(skip_locked=True, of=("self",))[:HANDED_OUT_AT_ONCE])
+        for command in found:
+            _lease(command, now)
+    return found
+
+
+def _lease(command: Command, now: datetime) -> None:
+    if command.state == CommandState.PENDING:
+        command.state = CommandState.LEASED
+    command.leased_until = now + LEASE
+    command.lease_count += 1
+    command.save(update_fields=["state", "leased_until", "lease_count"])
+
+
+def record_result(command_id: str | UUID, data: Mapping[str, Any], now: datetime, *, node: str = "") -> Command:
+    """Write what an agent reports on a command; a final state is never changed again.
+
+    `data` is that of a `command.result` event. `node`, when given, must be the one
+    the command was sent to. A report that it still runs renews the lease. Late
+    news about an expired command is kept: it happened.
+    """
+    state = _REPORTED.get(str(data.get("state")))
+    if state is None:
+        raise Invalid("state", f"must be one of {', '.join(_REPORTED)}")
+    with transaction.atomic():
+        command = _locked(command_id, node)
+        if command.state in FINAL - {CommandState.EXPIRED}:
+            return command
+        if state is CommandState.RUNNING and command.state == CommandState.EXPIRED:
+            return command
+        _report(command, state, data, now)
+    return command
+
+
+def _locked(command_id: str | UUID, node: str) -> Command:
+    try:
+        wanted = UUID(str(command_id))
+    except ValueError:
+        raise NotFound("there is no such command") from None
+    found = Command.objects.select_for_update().filter(pk=wanted)
+    command = (found.filter(node__name=node) if node else found).first()
+    if command is None:
+        raise NotFound("there is no such command")
+    return command
+
+
+def _report(command: Command, state: CommandState, data: Mapping[str, Any], now: datetime) -> None:
+    command.state = state
+    command.result = dict(data)
+    command.leased_until = now + LEASE if state is CommandState.RUNNING else None
+    command.finished_at = None if state is CommandState.RUNNING else now
+    command.save(update_fields=["state", "result", "leased_until", "finished_at"])
+
+
+def expire_commands(now: datetime) -> list[Command]:
+    """End commands whose deadline and lease have both passed; the caller wakes their executions."""
+    overdue = Command.objects.exclude(state__in=FINAL).filter(deadline__lte=now)
+    overdue = overdue.filter(Q(leased_until=None) | Q(leased_until__lte=F("deadline")) | Q(leased_until__lte=now))
+    with transaction.atomic():
+        found = list(overdue.select_for_update(skip_locked=True))
+        for command in found:
+            command.state, command.finished_at = CommandState.EXPIRED, now
+            command.save(update_fields=["state", "finished_at"])
+    return found
