@@ -21,8 +21,10 @@ class SignInRequired(LoginRequiredMiddleware):
     A view opens itself with Django's `login_not_required`.
     """
 
-    def handle_no_permission(self, request: HttpRequest, view_func: Callable[..., Any]) -> HttpResponse:
-        """Answer a request without a session."""
+    def handle_no_permission(  # type: ignore[override]
+        self, request: HttpRequest, view_func: Callable[..., Any]
+    ) -> HttpResponse:
+        """Answer a request without a session: redirect a person, tell a program (401)."""
         htmx: HtmxDetails | None = getattr(request, "htmx", None)
         if htmx:
             back = urlencode({"next": htmx.current_url_abs_path or "/"})
@@ -30,8 +32,7 @@ class SignInRequired(LoginRequiredMiddleware):
         if not request.accepts("text/html"):
             body = {"code": "unauthenticated", "message": "sign in first", "field": None}
             return JsonResponse(body, status=401)
-        answer: HttpResponse = super().handle_no_permission(request, view_func)
-        return answer
+        return super().handle_no_permission(request, view_func)
 
 
 class OwnPasswordRequired:
