@@ -70,6 +70,11 @@ def claim(path: str) -> bool:
     return True
 
 
+def claimed(path: str) -> bool:
+    """Whether a shim has ever taken this status file."""
+    return os.path.exists(f"{path}.claim")  # noqa: PTH110
+
+
 def initial_status(environ: Mapping[str, str], log: str | None) -> Status:
     """What is known before the rank exists."""
     return {

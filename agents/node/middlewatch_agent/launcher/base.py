@@ -1,0 +1,81 @@
+"""What a scheduler adapter must be able to do, whoever really starts the processes.
+
+The agent speaks to this Protocol alone, so that Slurm can take the place of the
+local adapter without a change in the commands or in what the control plane sees.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class RefusedError(Exception):
+    """The request must not be carried out; nothing was changed. The message says why."""
+
+
+class StartError(Exception):
+    """The attempt could not be started; what was begun has been ended again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRequest:
+    """Start attempt `attempt` of `run` on `nodes`, resuming at `resume_step` (0: from the beginning)."""
+
+    run: str
+    attempt: int
+    nodes: tuple[str, ...]
+    resume_step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """What the scheduler knows an attempt by."""
+
+    job_id: str
+    world_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """The end of a stop. `survivors` are processes proven alive after the last signal."""
+
+    survivors: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """An `attempt.started` or `attempt.exited` event that is due; `data` as wire.md."""
+
+    kind: str
+    run: str
+    attempt: int
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Name of this report: it is told once, also across restarts of the agent."""
+        return f"{self.kind}:{self.run}:{self.attempt}"
+
+
+class Launcher(Protocol):
+    """A scheduler adapter. Calls may come from several threads."""
+
+    scheduler: str
+
+    def start(self, request: StartRequest, *, now_ms: int) -> Started:
+        """Start an attempt, once however often it is asked. Raises RefusedError or StartError."""
+
+    def stop(self, run: str, attempt: int, *, grace_s: float | None) -> Stopped:
+        """Ask, then force every process of an attempt to end, and prove that none is left."""
+
+    def poll(self, *, now_ms: int) -> Sequence[Report]:
+        """Reports that are due and were not yet confirmed by `told`."""
+
+    def told(self, report: Report) -> None:
+        """Note that a report is durable and need not be given again."""
+
+    def live(self) -> bool:
+        """Whether any attempt is under way, so that `poll` is worth calling often."""
+
+    def scan(self, run: str, newest: int) -> Sequence[Mapping[str, Any]]:
+        """Verdicts over the newest checkpoints of a run, newest first."""

@@ -1,0 +1,243 @@
+"""Start the ranks of several (local) nodes as processes of this machine.
+
+Every rank hangs on a shim in a session of its own, so the ranks and the record of
+their ends outlive a killed agent; a restarted one finds them by the attempt file
+and takes them up again. One rank's end does not end the others here: whether the
+attempt is lost is judged by the control plane, which has the evidence of all nodes.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from middlewatch_agent.dcp import scan as dcp_scan
+from middlewatch_agent.launcher import plan, processes
+from middlewatch_agent.launcher.base import RefusedError, Report, Started, StartError, StartRequest, Stopped
+from middlewatch_agent.launcher.config import LauncherConfig
+from middlewatch_agent.launcher.records import AttemptRecord, RankEnd, RankRecord, Records, rank_end, was_claimed
+
+START_GRACE_MS = 10_000
+"""How long after its start an attempt's missing status file means nothing yet."""
+RESUME_START_MS = 30_000
+"""A start that was cut short by the agent's death is finished within this age, else given up."""
+SCAN_TIMEOUT_S = 20.0
+MAX_SCAN_BYTES = 4 << 20
+MAX_NEWEST = 50
+SIGNAL_BASE = 128
+
+
+class LocalLauncher:
+    """The local adapter; see `base.Launcher` for the meaning of each call."""
+
+    scheduler = "local"
+
+    def __init__(self, config: LauncherConfig, folder: Path) -> None:
+        """Keep attempt files in `folder`."""
+        self._config = config
+        self._records = Records(folder)
+        self._lock = threading.RLock()
+        self._shims: list[subprocess.Popen[bytes]] = []
+        self._sockets = plan.sockets(config)
+
+    # start
+
+    def start(self, request: StartRequest, *, now_ms: int) -> Started:
+        """Start an attempt, once however often it is asked."""
+        with self._lock:
+            record = self._again(request) or self._new(request, now_ms=now_ms)
+            if record.state == "starting":
+                self._spawn_all(record)
+            return Started(job_id=record.job_id, world_size=record.world_size)
+
+    def _again(self, request: StartRequest) -> AttemptRecord | None:
+        newest = self._records.newest(request.run)
+        if newest is None or newest.attempt < request.attempt:
+            return None
+        if newest.why:
+            raise StartError(newest.why)
+        if newest.attempt > request.attempt:
+            raise RefusedError(f"attempt {newest.attempt} of run {request.run} is newer than {request.attempt}")
+        if newest.state == "ended" and not newest.started_told:
+            raise RefusedError(f"attempt {request.attempt} of run {request.run} was stopped before it started")
+        if (tuple(newest.nodes), newest.resume_step) != (request.nodes, request.resume_step):
+            raise RefusedError(f"attempt {request.attempt} of run {request.run} was started with other nodes or step")
+        return newest
+
+    def _new(self, request: StartRequest, *, now_ms: int) -> AttemptRecord:
+        record = plan.attempt_record(self._config, request, now_ms=now_ms)
+        if left := processes.of_run(request.run, self._sockets):
+            raise RefusedError(
+                f"attempt {left[0].attempt} of run {request.run} still has {len(left)} living processes, "
+                f"one is {left[0].pid} on {left[0].node}"
+            )
+        self._records.save(record)
+        return record
+
+    def _spawn_all(self, record: AttemptRecord) -> None:
+        try:
+            for rank in record.ranks:
+                if not was_claimed(rank):
+                    self._spawn(record, rank)
+        except OSError as error:
+            processes.end(lambda: processes.of_run(record.run, self._sockets, record.attempt), 0.0)
+            record.why = f"could not be started: {error}"
+            record.state = "running"
+            self._records.save(record)
+            raise StartError(record.why) from error
+        record.state = "running"
+        self._records.save(record)
+
+    def _spawn(self, record: AttemptRecord, rank: RankRecord) -> None:
+        run, state_dir = self._config.run(record.run), Path(self._config.node(rank.node).state_dir)
+        for name in ("ranks", "worker", "logs"):
+            (state_dir / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = plan.log_file(self._config, record, rank)
+        command = [
+            sys.executable, "-m", "middlewatch_agent.shim", "--status", rank.status, "--log", str(log),
+            "--", *run.command,
+        ]  # fmt: skip
+        with log.open("ab") as out:
+            shim = subprocess.Popen(
+                command,
+                env=plan.environment(self._config, record, rank, os.environ),
+                cwd=run.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        self._shims.append(shim)
+
+    # stop
+
+    def stop(self, run: str, attempt: int, *, grace_s: float | None) -> Stopped:
+        """Ask, then force every process of an attempt to end, and prove that none is left."""
+        configured = self._config.run(run)
+        with self._lock:
+            self._ask_to_stop(run, attempt)
+
+        def look() -> list[processes.RankProcess]:
+            return processes.of_run(run, self._sockets, attempt)
+
+        survivors = processes.end(look, configured.grace_s if grace_s is None else grace_s)
+        return Stopped(survivors=tuple(process.describe() for process in survivors))
+
+    def _ask_to_stop(self, run: str, attempt: int) -> None:
+        record = self._records.newest(run)
+        if record is None or record.attempt < attempt:
+            self._records.save(_never_started(run, attempt))
+        elif record.attempt == attempt and record.state != "ended" and self._ends(record, 0) is None:
+            record.stop_asked = True
+            self._records.save(record)
+
+    # reports
+
+    def live(self) -> bool:
+        """Whether any attempt is under way."""
+        with self._lock:
+            return any(record.state != "ended" or not record.exited_told for record in self._newest())
+
+    def poll(self, *, now_ms: int) -> Sequence[Report]:
+        """Reports that are due: starts that happened and attempts whose ranks have all ended."""
+        with self._lock:
+            self._shims = [shim for shim in self._shims if shim.poll() is None]
+            return [report for record in self._newest() for report in self._reports(record, now_ms)]
+
+    def told(self, report: Report) -> None:
+        """Note that a report is durable."""
+        with self._lock:
+            record = self._records.newest(report.run)
+            if record is None or record.attempt != report.attempt:
+                return
+            if report.kind == "attempt.started":
+                record.started_told = True
+            else:
+                record.exited_told = True
+                record.state = "ended"
+            self._records.save(record)
+
+    def take_up(self, *, now_ms: int) -> None:
+        """After a restart of the agent, finish starts that were cut short (too old: end what there is)."""
+        with self._lock:
+            for record in self._newest():
+                if record.state != "starting":
+                    continue
+                if now_ms - record.started_at_ms <= RESUME_START_MS and not record.stop_asked:
+                    with suppress(StartError):  # its end is reported like any other
+                        self._spawn_all(record)
+                else:
+                    self._give_up(record)
+
+    def _give_up(self, record: AttemptRecord) -> None:
+        processes.end(lambda: processes.of_run(record.run, self._sockets, record.attempt), 0.0)
+        record.state, record.why = "running", "the launcher died while it started the attempt"
+        self._records.save(record)
+
+    def _newest(self) -> list[AttemptRecord]:
+        found = (self._records.newest(run) for run in self._config.runs)
+        return [record for record in found if record]
+
+    def _reports(self, record: AttemptRecord, now_ms: int) -> list[Report]:
+        if record.state != "running":
+            return []
+        due = [] if record.started_told else [_started(record)]
+        ends = self._ends(record, now_ms)
+        return due if ends is None else [*due, _exited(record, ends)]
+
+    def _ends(self, record: AttemptRecord, now_ms: int) -> list[RankEnd] | None:
+        young = not record.why and now_ms - record.started_at_ms < START_GRACE_MS
+        ends = [rank_end(rank, young=young) for rank in record.ranks]
+        known = [end for end in ends if end is not None]
+        return known if len(known) == len(ends) else None
+
+    # checkpoints
+
+    def scan(self, run: str, newest: int) -> Sequence[dict[str, Any]]:
+        """Judge the newest checkpoints in a process of its own. Raises StartError where it fails."""
+        folder = self._config.run(run).checkpoint_dir
+        live = ["--live"] if processes.of_run(run, self._sockets) else []
+        command = [sys.executable, "-m", dcp_scan.__name__, folder, str(min(max(newest, 1), MAX_NEWEST)), *live]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=SCAN_TIMEOUT_S, check=True)
+            found = json.loads(done.stdout[:MAX_SCAN_BYTES])
+        except subprocess.TimeoutExpired as error:
+            raise StartError(f"the scan of {folder} took longer than {SCAN_TIMEOUT_S:.0f} s") from error
+        except subprocess.CalledProcessError as error:
+            raise StartError(f"the scan of {folder} ended {error.returncode}: {error.stderr[-500:]!r}") from error
+        return list(found)
+
+
+def _never_started(run: str, attempt: int) -> AttemptRecord:
+    """Remember a stop that overtook its start, so that the late start is refused."""
+    return AttemptRecord(
+        run=run, attempt=attempt, nodes=[], resume_step=0, resume_path=None, master_port=0,
+        started_at_ms=0, ranks=[], state="ended", stop_asked=True, exited_told=True,
+    )  # fmt: skip
+
+
+def _started(record: AttemptRecord) -> Report:
+    resume = {"step": record.resume_step, "path": record.resume_path, "tier": "persistent"}
+    data = {
+        "scheduler": LocalLauncher.scheduler,
+        "job_id": record.job_id,
+        "nodes": record.nodes,
+        "world_size": record.world_size,
+        "resume": resume if record.resume_step else {"step": 0},
+        "supports": [],
+    }
+    return Report(kind="attempt.started", run=record.run, attempt=record.attempt, data=data)
+
+
+def _exited(record: AttemptRecord, ends: Sequence[RankEnd]) -> Report:
+    bad = sorted((end for end in ends if end.exit_code != 0), key=lambda end: end.exited_at_ms or sys.maxsize)
+    reason = "killed" if record.stop_asked else "failed" if bad else "completed"
+    first = bad[0] if bad else RankEnd(exit_code=0)
+    exit_code = SIGNAL_BASE + first.signal if first.signal else first.exit_code
+    data = {"reason": reason, "exit_code": exit_code, **({"why": record.why} if record.why else {})}
+    return Report(kind="attempt.exited", run=record.run, attempt=record.attempt, data=data)

@@ -1,0 +1,132 @@
+"""Remember on disk what was started, so that a restarted launcher takes up its attempts again.
+
+One file per run holds its newest attempt. It is written before the first process
+is started: whatever happens then, the attempt is known, and it is never started
+a second time.
+"""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from middlewatch_agent import shim
+from middlewatch_agent.launcher import processes
+
+
+class RankRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one rank was put."""
+
+    rank: int
+    local_rank: int
+    node: str
+    status: str
+    """Path of the status file that its shim keeps."""
+
+
+class AttemptRecord(msgspec.Struct, kw_only=True):
+    """One attempt. `stop_asked` makes its end a kill rather than a failure."""
+
+    run: str
+    attempt: int
+    nodes: list[str]
+    resume_step: int
+    resume_path: str | None
+    master_port: int
+    started_at_ms: int
+    ranks: list[RankRecord]
+    state: Literal["starting", "running", "ended"] = "starting"
+    stop_asked: bool = False
+    started_told: bool = False
+    exited_told: bool = False
+    why: str = ""
+
+    @property
+    def job_id(self) -> str:
+        """Name of the attempt at the scheduler."""
+        return f"{self.run}.{self.attempt}"
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return len(self.ranks)
+
+
+class RankEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How a rank ended; all None where its shim was killed too and nobody can know."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    exited_at_ms: int | None = None
+
+
+class _Status(msgspec.Struct, kw_only=True):
+    pid: int
+    start_ticks: int | None = None
+    shim_pid: int = 0
+    exit_code: int | None = None
+    signal: int | None = None
+    exited_at_ms: int | None = None
+
+
+class Records:
+    """The folder of attempt files, each read once. Not locked: its one user holds a lock."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use `folder`, made when missing."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder = folder
+        self._known: dict[str, AttemptRecord | None] = {}
+
+    def newest(self, run: str) -> AttemptRecord | None:
+        """The newest attempt of a run, or None."""
+        if run not in self._known:
+            path = self._folder / f"{run}.json"
+            self._known[run] = msgspec.json.decode(path.read_bytes(), type=AttemptRecord) if path.exists() else None
+        return self._known[run]
+
+    def save(self, record: AttemptRecord) -> None:
+        """Write a record through to the disk at once."""
+        path = self._folder / f"{record.run}.json"
+        scratch = path.with_name(f".{path.name}")
+        with scratch.open("wb") as file:
+            file.write(msgspec.json.encode(record))
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+        self._known[record.run] = record
+
+
+def _read_status(path: str) -> _Status | None:
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=_Status)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _shim_lives(pid: int, status: str) -> bool:
+    try:
+        return status.encode() in (processes.PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def rank_end(record: RankRecord, *, young: bool) -> RankEnd | None:
+    """How a rank ended, or None while it (or its shim, about to tell) still lives.
+
+    `young` says that the start is so recent that a missing status file means nothing.
+    """
+    status = _read_status(record.status)
+    if status is None:
+        return None if young else RankEnd()
+    if status.exited_at_ms is None:
+        if processes.alive(status.pid, status.start_ticks) or _shim_lives(status.shim_pid, record.status):
+            return None
+        status = _read_status(record.status) or status
+    return RankEnd(exit_code=status.exit_code, signal=status.signal, exited_at_ms=status.exited_at_ms)
+
+
+def was_claimed(record: RankRecord) -> bool:
+    """Whether a shim ever took this rank."""
+    return shim.claimed(record.status)
