@@ -9,7 +9,7 @@ from controlplane.domain.errors import Refused
 NOW = datetime(2026, 11, 29, 2, 0, tzinfo=UTC)
 
 
-def sign_in(client, name="ana", password="right horse battery", **more):
+def sign_in(client, name="ana", password="right horse battery", **more):  # noqa: S107
     return client.post("/sign-in/", {"name": name, "password": password} | more)
 
 
