@@ -4,6 +4,7 @@ Each class has a stable `code`. Where an error leaves the program, one place
 maps its code to an HTTP status, a page fragment or an exit message, so a new
 error needs no new handling.
 """
+# ruff: noqa: N818 - the names say what happened, the tree says that it is an error
 
 
 class MiddlewatchError(Exception):
@@ -18,6 +19,7 @@ class Invalid(MiddlewatchError):
     code = "invalid"
 
     def __init__(self, field: str, why: str) -> None:
+        """Name the `field` and say why it does not make sense."""
         super().__init__(f"{field}: {why}")
         self.field = field
         self.why = why

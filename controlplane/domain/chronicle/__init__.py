@@ -1,0 +1,1 @@
+"""The kinds of chronicle entries and the sentence for each."""

@@ -1,0 +1,1 @@
+"""Detectors: they judge from signals and never act."""

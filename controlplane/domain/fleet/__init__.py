@@ -1,0 +1,1 @@
+"""States of a node and the rules between them."""

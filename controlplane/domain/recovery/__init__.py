@@ -1,0 +1,1 @@
+"""Which runbook answers a diagnosis, what holds it back, and how it goes on."""

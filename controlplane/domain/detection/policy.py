@@ -1,0 +1,108 @@
+"""Every threshold of the detectors and guards of a run, in one place with its source.
+
+A run overrides single fields by its stored settings; whatever is not named keeps
+the default of the methods paper, so a page can show each value beside the reason
+for it. The unit stands in the name.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from controlplane.domain.errors import Invalid
+
+DAY_S = 86_400.0
+
+
+def _setting(default: float | None, low: float, high: float, source: str, words: str) -> Any:
+    """Declare one field together with its range (inclusive), source and meaning."""
+    return field(default=default, metadata={"low": low, "high": high, "source": source, "words": words})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPolicy:
+    """Thresholds for one run; `source` names the section of the methods paper."""
+
+    hang_k: float = _setting(3.0, 1.5, 20, "methods 1", "a step may last this many medians")
+    hang_k_max: float = _setting(6.0, 1.5, 40, "methods 1", "how far false suspicions may raise that factor")
+    hang_k_growth: float = _setting(1.25, 1.0, 4, "methods 1", "growth of the factor after a false suspicion")
+    hang_k_decay_s: float = _setting(7 * DAY_S, 1, 365 * DAY_S, "methods 1", "time until a raised factor is forgotten")
+    hang_floor_s: float = _setting(60.0, 0.5, DAY_S, "methods 1", "shortest budget of a step, before delta_s")
+    hang_cap_s: float = _setting(1800.0, 1, DAY_S, "methods 1", "longest budget of a step")
+    delta_s: float = _setting(5.0, 0, 60, "methods 1", "poll period plus the usual lag of ingest")
+    window: int = _setting(128, 8, 4096, "methods 1", "how many step times the median is taken from")
+    warmup_steps: int = _setting(5, 0, 1000, "methods 1", "first steps of an attempt that do not count")
+    min_samples: int = _setting(20, 1, 4096, "methods 1", "step times needed before the median is trusted")
+    early_deadline_s: float = _setting(600.0, 1, DAY_S, "methods 1", "budget of a step until then")
+    declared_step_s: float | None = _setting(None, 0.001, DAY_S, "methods 1", "step time as declared by the owner")
+    launch_deadline_s: float = _setting(300.0, 1, DAY_S, "methods 1", "launch to the first sign of a rank")
+    init_deadline_s: float = _setting(300.0, 1, DAY_S, "methods 1", "rendezvous and communicator set-up")
+    restore_quiet_s: float = _setting(120.0, 1, DAY_S, "methods 1", "restore without one more byte")
+    restore_floor_s: float = _setting(600.0, 1, DAY_S, "methods 1", "restore that reports no bytes at all")
+    first_step_floor_s: float = _setting(900.0, 1, DAY_S, "methods 1", "compilation and first step")
+    first_step_cap_s: float = _setting(3600.0, 1, DAY_S, "methods 1", "longest compilation and first step")
+    save_floor_s: float = _setting(120.0, 1, DAY_S, "methods 1", "blocking save")
+    eval_part_floor_s: float = _setting(60.0, 0.5, DAY_S, "methods 1", "part of an evaluation that reports parts")
+    eval_floor_s: float = _setting(600.0, 1, DAY_S, "methods 1", "evaluation that reports no parts")
+    idle_deadline_s: float = _setting(1800.0, 1, 30 * DAY_S, "methods 1", "drain or idle without a declared end")
+    heartbeat_s: float = _setting(5.0, 0.1, 600, "methods 2", "period of the agents' heartbeats")
+    silence_s: float = _setting(30.0, 0.5, 3600, "methods 2", "a node is silent after so long without a word")
+    silence_hold_s: float = _setting(60.0, 0, 3600, "methods 2, 11.22", "from silent to lost while the run stalls")
+    telemetry_ticket_s: float = _setting(
+        300.0, 1, DAY_S, "methods 2", "silence beside an advancing run until it is told"
+    )
+    burst_s: float = _setting(60.0, 1, 3600, "methods 2", "nodes silent within so long have one cause")
+    hold_share: float = _setting(0.10, 0, 1, "methods 2, 11.3", "share of silent nodes above which nothing is judged")
+    hold_floor: int = _setting(2, 1, 1000, "methods 11.3", "as many silent nodes never hold")
+    blind_s: float = _setting(30.0, 1, 3600, "methods 1", "no word from any node: we are blind")
+    observe_s: float = _setting(120.0, 0, 3600, "methods 2", "watching again, without verdicts from silence or age")
+    settle_s: float = _setting(1.0, 0, 60, "methods 7", "how long a crash gathers its companions' reports")
+    no_exit_s: float = _setting(300.0, 1, DAY_S, "requirements D-03", "survivors of a crash that do not end")
+    restart_capacity: int = _setting(4, 1, 100, "methods 8", "restarts that may follow each other at once")
+    restart_refill_s: float = _setting(1800.0, 1, 30 * DAY_S, "methods 8", "time until one restart is earned back")
+    backoff_s: float = _setting(30.0, 0, DAY_S, "methods 8", "pause before a restart after a fruitless one")
+    backoff_cap_s: float = _setting(1800.0, 0, DAY_S, "methods 8", "longest such pause")
+    max_share: float = _setting(0.10, 0, 1, "methods 8, 11.3", "share of a run's nodes that may be replaced unasked")
+    same_failures: int = _setting(2, 1, 20, "methods 11.5", "equal failures without progress until a person is asked")
+
+    def __post_init__(self) -> None:
+        """Refuse combinations that no single range can catch."""
+        if self.hang_floor_s > self.hang_cap_s:
+            raise Invalid("hang_floor_s", "is above hang_cap_s")
+        if self.delta_s >= self.hang_floor_s:
+            raise Invalid("delta_s", "must be below hang_floor_s")
+        if self.min_samples > self.window:
+            raise Invalid("min_samples", "is above window")
+        if self.first_step_floor_s > self.first_step_cap_s:
+            raise Invalid("first_step_floor_s", "is above first_step_cap_s")
+
+    @classmethod
+    def from_overrides(cls, overrides: Mapping[str, Any]) -> Self:
+        """Make a policy from a run's stored settings; raise `Invalid` naming the field."""
+        known = {item.name: item for item in fields(cls)}
+        values: dict[str, Any] = {}
+        for name, value in overrides.items():
+            if name not in known:
+                raise Invalid(name, "is not a setting of a run")
+            values[name] = _checked(name, value, known[name].type, known[name].metadata)
+        return cls(**values)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Give each setting as `{name, value, default, low, high, source, words}`."""
+        return [
+            {"name": item.name, "value": getattr(self, item.name), "default": item.default, **item.metadata}
+            for item in fields(self)
+        ]
+
+
+def _checked(name: str, value: Any, kind: Any, bounds: Mapping[str, Any]) -> float | None:
+    if value is None and kind == (float | None):
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise Invalid(name, "must be a finite number")
+    if kind is int and not float(value).is_integer():
+        raise Invalid(name, "must be a whole number")
+    if not bounds["low"] <= value <= bounds["high"]:
+        raise Invalid(name, f"must be between {bounds['low']:g} and {bounds['high']:g}")
+    return int(value) if kind is int else float(value)

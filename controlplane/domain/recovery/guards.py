@@ -1,0 +1,78 @@
+"""What keeps automation from doing harm by repetition: tokens, pauses and shares.
+
+Every automatic restart costs a restore and half a checkpoint interval, so a fault
+that comes back must not be answered at the same pace for ever (methods 8). The
+counters are plain values; whoever stores them spends them under one key each.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Self
+
+from controlplane.domain.detection.policy import RunPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenBucket:
+    """Tokens left at `refilled_at` (seconds since the epoch)."""
+
+    capacity: float
+    refill_s: float
+    tokens: float
+    refilled_at: float
+
+    @classmethod
+    def full(cls, policy: RunPolicy, now: float) -> Self:
+        """Give a run its first bucket."""
+        capacity = float(policy.restart_capacity)
+        return cls(capacity=capacity, refill_s=policy.restart_refill_s, tokens=capacity, refilled_at=now)
+
+    def at(self, now: float) -> Self:
+        """Earn what the time since `refilled_at` is worth; a clock that went back earns nothing."""
+        earned = max(0.0, now - self.refilled_at) / self.refill_s
+        tokens = min(self.capacity, self.tokens + earned)
+        return type(self)(
+            capacity=self.capacity, refill_s=self.refill_s, tokens=tokens, refilled_at=max(now, self.refilled_at)
+        )
+
+    def take(self, now: float) -> tuple[bool, Self]:
+        """Try to spend one token; give whether it was there and the bucket afterwards."""
+        filled = self.at(now)
+        if filled.tokens < 1:
+            return False, filled
+        spent = type(self)(
+            capacity=self.capacity,
+            refill_s=self.refill_s,
+            tokens=filled.tokens - 1,
+            refilled_at=filled.refilled_at,
+        )
+        return True, spent
+
+    def has_token(self, now: float) -> bool:
+        """Say whether `take` would succeed."""
+        return self.at(now).tokens >= 1
+
+    def next_token_s(self, now: float) -> float:
+        """Seconds until there is a token, 0 when there is one."""
+        return max(0.0, (1 - self.at(now).tokens) * self.refill_s)
+
+
+def backoff_s(fruitless: int, policy: RunPolicy) -> float:
+    """Pause before the next restart after `fruitless` ones without durable progress.
+
+    30, 60, 120 … seconds with a cap; the first restart waits for nothing (methods 8).
+    """
+    if fruitless < 1:
+        return 0.0
+    doublings = min(fruitless - 1, 32)
+    return min(policy.backoff_cap_s, policy.backoff_s * 2.0**doublings)
+
+
+def node_budget(nodes: int, policy: RunPolicy) -> int:
+    """How many of a run's nodes may be replaced without a person; one at least (methods 11.3)."""
+    return max(1, int(nodes * policy.max_share))
+
+
+def within_share(excluded: Collection[str], nodes: int, policy: RunPolicy) -> bool:
+    """Say whether leaving out `excluded` stays inside the share."""
+    return len(excluded) <= node_budget(nodes, policy)
