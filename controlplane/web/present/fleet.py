@@ -1,0 +1,91 @@
+"""The sentence of the fleet, and the map of its nodes."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from controlplane.fleet.models import Node
+from controlplane.runs.models import Run, RunState
+from controlplane.web.present import badges
+from controlplane.web.present.words import Badge, age, plural
+
+OLD_AFTER = timedelta(seconds=30)
+NO_RACK = "no rack"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One node of the map; `old` when it has not been heard lately, so its state cannot be known."""
+
+    name: str
+    badge: Badge
+    old: bool
+    heard: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rack:
+    """Nodes that stand together."""
+
+    name: str
+    cells: tuple[Cell, ...]
+
+
+def sentence(runs: Sequence[Run], needing: int) -> tuple[str, str]:
+    """Say how the fleet stands and in which tone; `needing` is how many runs have an open incident."""
+    if not runs:
+        return "No run is known yet", "quiet"
+    if needing:
+        return f"{needing} of {plural(len(runs), 'run')} {'needs' if needing == 1 else 'need'} attention", "bad"
+    going = [run for run in runs if run.state == RunState.RUNNING]
+    if not going:
+        return f"{plural(len(runs), 'run')}, none is training", "quiet"
+    if len(going) == len(runs):
+        return ("The one run is progressing" if len(runs) == 1 else f"All {len(runs)} runs are progressing"), "good"
+    verb = "is" if len(going) == 1 else "are"
+    return f"{len(going)} of {plural(len(runs), 'run')} {verb} progressing, nothing is wrong", "good"
+
+
+def racks(nodes: Iterable[Node], now: datetime) -> list[Rack]:
+    """Group nodes by their rack label, each group by name."""
+    groups: dict[str, list[Cell]] = {}
+    for node in sorted(nodes, key=lambda node: node.name):
+        rack = str(node.labels.get("rack") or NO_RACK)[:60]
+        groups.setdefault(rack, []).append(cell(node, now))
+    return [Rack(name=name, cells=tuple(cells)) for name, cells in sorted(groups.items())]
+
+
+def cell(node: Node, now: datetime) -> Cell:
+    """Show a node as glyph and letter. Silence greys it, and never turns it into a failure."""
+    return Cell(
+        name=node.name,
+        badge=badges.of(badges.NODE, node.state),
+        old=is_old(node, now),
+        heard=age(node.last_seen_at, now),
+        note=", ".join(word for word, true in (("launcher", node.head), ("held", node.held)) if true),
+    )
+
+
+def is_old(node: Node, now: datetime) -> bool:
+    """Whether what we know of a node is too old to be believed."""
+    return node.last_seen_at is None or now - node.last_seen_at > OLD_AFTER
+
+
+def counts(nodes: Iterable[Node]) -> list[tuple[Badge, int]]:
+    """Count nodes by state, in the order of the ledger."""
+    found = Counter(node.state for node in nodes if not node.head)
+    return [(mark, found[state]) for state, mark in badges.NODE.items() if found[state]]
+
+
+def node_sentence(node: Node, now: datetime) -> tuple[str, str]:
+    """Say how a node stands and in which tone."""
+    mark = badges.of(badges.NODE, node.state)
+    if node.last_seen_at is None:
+        return f"Node {node.name} was enrolled and has not said hello yet", "quiet"
+    if is_old(node, now):
+        return f"Node {node.name} was last heard {age(node.last_seen_at, now)}; it was {mark.word.lower()} then", "warn"
+    if node.head:
+        return f"Node {node.name} launches runs and takes no ranks", "good"
+    return f"Node {node.name} is {mark.word.lower()}", mark.tone

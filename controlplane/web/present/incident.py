@@ -1,0 +1,130 @@
+"""The state card of an incident: the sentence that is read first, at 3 am, on a phone."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from controlplane.incidents.models import Incident, IncidentState
+from controlplane.runs.models import Run, RunState
+from controlplane.web.present import badges
+from controlplane.web.present.cost import Cost
+from controlplane.web.present.execution import Progress
+from controlplane.web.present.words import Badge, number
+
+CLASSES = {
+    "crash": "A rank died",
+    "crash_no_exit": "Ranks vanished without a word",
+    "hang": "The run stopped making progress",
+    "node_lost": "A node is lost",
+    "correlated_loss": "Several nodes fell silent together",
+    "gpu_fault": "A GPU failed",
+    "crash_loop": "The run keeps crashing",
+    "workload_error": "The training code failed",
+    "fail_slow": "The run became slow",
+    "checkpoint_overdue": "No checkpoint in time",
+    "checkpoint_incomplete": "A checkpoint is torn",
+    "checkpoint_poison": "A checkpoint is poisoned",
+    "restore_stall": "The restore hangs",
+    "resume_mismatch": "The run resumed differently",
+    "loss_anomaly": "The loss went wrong",
+    "storage_stall": "Storage stalls",
+    "network_fault": "The network is at fault",
+    "scheduler": "The scheduler is at fault",
+    "capacity": "Capacity is ending",
+    "spares_low": "Spares are running out",
+    "environment_drift": "Nodes differ",
+    "host_memory": "A host ran out of memory",
+    "restore_failed": "The restore failed",
+    "identity_conflict": "Two machines use one name",
+    "check_broken": "A check is broken",
+    "telemetry_lost": "Telemetry is lost",
+    "blind": "Middlewatch cannot see",
+}
+BLIND = frozenset({"telemetry_lost", "blind", "check_broken", "correlated_loss"})
+SLOW = frozenset({"fail_slow", "spares_low", "checkpoint_overdue", "capacity", "environment_drift"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """What stands above the fold of an incident page."""
+
+    headline: str
+    tone: str
+    where: str
+    severity: Badge
+    state: Badge
+    acknowledged: str
+    cost: Cost | None
+    doing: str
+    next: str
+    until: datetime | None
+
+
+def card(incident: Incident, run: Run | None, cost: Cost | None, progress: Progress | None) -> Card:
+    """Put an incident into the words of its state card. Reads no database."""
+    return Card(
+        headline=headline(incident, run),
+        tone=_tone(incident),
+        where=incident.title,
+        severity=badges.of(badges.SEVERITY, incident.severity),
+        state=badges.of(badges.INCIDENT, incident.state),
+        acknowledged=acknowledged(incident),
+        cost=cost,
+        doing=_doing(incident, progress),
+        next=progress.next if progress else "",
+        until=progress.until if progress else None,
+    )
+
+
+def headline(incident: Incident, run: Run | None) -> str:
+    """Say how things stand, not what was detected: that is the second line."""
+    if run is None:
+        return CLASSES.get(incident.klass, incident.title)
+    if incident.state == IncidentState.OPEN:
+        return f"Run {run.name} {_trouble(incident)}"
+    if incident.state == IncidentState.RESOLVED:
+        return f"Run {run.name} {_ending(run)}"
+    return f"Run {run.name} {'is training again' if run.state == RunState.RUNNING else 'is held up no longer'}"
+
+
+def _trouble(incident: Incident) -> str:
+    if incident.klass in BLIND:
+        return "may be running, but cannot be seen"
+    if incident.klass in SLOW:
+        return "needs attention"
+    return "may have stopped" if incident.confirmed_at is None else "is stopped"
+
+
+def _ending(run: Run) -> str:
+    if run.state == RunState.COMPLETED:
+        return "has completed"
+    return (
+        f"recovered, step {number(run.high_water_step)}" if run.state == RunState.RUNNING else "is out of this incident"
+    )
+
+
+def acknowledged(incident: Incident) -> str:
+    """Say whether a person has seen it."""
+    if incident.acknowledged_at is None:
+        return "not acknowledged"
+    return f"acknowledged by {incident.acknowledged_by}" if incident.acknowledged_by else "acknowledged"
+
+
+def _tone(incident: Incident) -> str:
+    if incident.state == IncidentState.RESOLVED:
+        return "good"
+    if incident.state == IncidentState.MITIGATED or incident.severity != "critical":
+        return "warn"
+    return "bad"
+
+
+def _doing(incident: Incident, progress: Progress | None) -> str:
+    if progress is not None:
+        return progress.doing
+    held_by = incident.decision.get("held_by")
+    if incident.state == IncidentState.RESOLVED:
+        return "nothing more is to be done"
+    if held_by:
+        return f"nothing: held by {held_by}"
+    if incident.confirmed_at is None:
+        return "watching; a suspicion alone changes nothing"
+    return "deciding what to do"
