@@ -21,6 +21,7 @@ from controlplane.live import registry
 
 ACTOR_KINDS = frozenset({"person", "runbook", "detector", "agent", "system"})
 MAX_SENTENCE = 20_000
+CORRECTION = "correction"
 
 _NEXT_NUMBER = """
     INSERT INTO chronicle_stream AS stream (name, last_number) VALUES (%s, 1)
@@ -67,6 +68,22 @@ def tell(
         return told
     live.touch(stream, region=registry.CHRONICLE, urgent=True)
     return entry
+
+
+def correct(wrong: Entry, sentence: str, *, now: datetime, actor: str, key: str | None = None) -> Entry:
+    """Append what a person knows better by now; the wrong entry stays and is shown as corrected."""
+    return tell(
+        wrong.stream.name,
+        CORRECTION,
+        sentence,
+        at=now,
+        now=now,
+        actor_kind="person",
+        actor=actor,
+        data={"corrects": wrong.number},
+        key=key,
+        corrects=wrong,
+    )
 
 
 def _storable(text: str) -> str:
