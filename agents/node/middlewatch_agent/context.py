@@ -46,7 +46,8 @@ class Handler(Protocol):
     message; past the deadline the agent reports `failed` and ignores the answer.
     """
 
-    def __call__(self, command: Command, /) -> Outcome: ...
+    def __call__(self, command: Command, /) -> Outcome:
+        """Do it and say how it ended."""
 
 
 class AgentContext(Protocol):

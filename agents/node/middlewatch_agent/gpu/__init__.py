@@ -1,0 +1,1 @@
+"""Where GPU facts come from: a library of the vendor, or a recording."""
