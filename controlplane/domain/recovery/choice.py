@@ -15,9 +15,7 @@ from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery.guards import TokenBucket, backoff_s, within_share
 from controlplane.domain.recovery.restart_from_checkpoint import RESTART_FROM_CHECKPOINT
 
-RUNBOOK_OF = {
-    klass: RESTART_FROM_CHECKPOINT.id for klass in ("crash", "crash_no_exit", "hang", "node_lost", "restore_stall")
-}
+RUNBOOK_OF = dict.fromkeys(("crash", "crash_no_exit", "hang", "node_lost", "restore_stall"), RESTART_FROM_CHECKPOINT.id)
 """Class of incident to runbook; a class that is not here is told and not answered."""
 
 OVER = frozenset({"stopped", "completed"})

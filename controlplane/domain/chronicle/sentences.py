@@ -1,0 +1,216 @@
+"""One function per thing that a chronicle tells.
+
+Past tense, short, numbers with units, hostnames and steps exact, guesses marked as
+guesses, nobody blamed but machines. Each gives one sentence, with its full stop.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from controlplane.domain.accounting.losses import Losses
+from controlplane.domain.checkpoints.restore import RestoreChoice
+from controlplane.domain.chronicle.words import count, duration, gpu_hours, listed, number, place
+from controlplane.domain.diagnosis.diagnose import Diagnosis
+from controlplane.domain.findings import Finding, Stage
+from controlplane.domain.recovery.choice import Decision
+from controlplane.domain.recovery.nodes import NodeChoice
+from controlplane.domain.recovery.runbook import Runbook, StepSpec
+
+
+def full_stop(text: str) -> str:
+    """End a sentence once."""
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def opened(diagnosis: Diagnosis, *, run: str | None) -> str:
+    """Tell that an incident was opened."""
+    about = f"run {run}" if run else "the fleet"
+    sure = "" if diagnosis.confirmed else " (a suspicion)"
+    return full_stop(f"Opened for {about}{sure}: {diagnosis.title}")
+
+
+def finding(item: Finding) -> str:
+    """Tell a finding that joined an open incident."""
+    if item.stage is Stage.CONFIRMED:
+        return confirmed(item)
+    if item.stage is Stage.CLEARED:
+        return cleared(item)
+    return full_stop(f"Suspected: {item.sentence}")
+
+
+def confirmed(item: Finding) -> str:
+    """Tell that a finding was confirmed."""
+    return full_stop(f"Confirmed: {item.sentence}")
+
+
+def cleared(item: Finding) -> str:
+    """Tell that a suspicion went away."""
+    return full_stop(f"Cleared: {item.sentence}")
+
+
+def evidence(item: Finding) -> str:
+    """Tell the strongest lines of evidence of a finding."""
+    lines = sorted(item.evidence, key=lambda line: -line.weight)
+    told = "; ".join(f"{line.text} ({line.weight:+g} on {place(line.entity)})" for line in lines[:3])
+    return full_stop(f"Evidence: {told or 'none beside the clock'}")
+
+
+def risen(old: str, new: str) -> str:
+    """Tell that an incident took another class."""
+    return f"The incident turned from {old.replace('_', ' ')} to {new.replace('_', ' ')}."
+
+
+def suspects(diagnosis: Diagnosis) -> str:
+    """Tell who is suspected and by how much."""
+    if not diagnosis.blamed:
+        return "Nobody stands out, so nobody is blamed."
+    told = [f"{place(blame.entity)} (score {blame.score:g}, margin {blame.margin:g})" for blame in diagnosis.blamed]
+    return full_stop(f"Suspected: {listed(told)}")
+
+
+def decision(made: Decision, runbook: Runbook | None) -> str:
+    """Tell what was decided and why, also when a guard held it."""
+    title = f"“{runbook.title}”" if runbook else "no runbook"
+    if made.runbook is None:
+        return full_stop(f"Decided to do nothing: {made.why}")
+    if made.held_by:
+        return full_stop(f"Chose {title} but did not start it: {made.why}")
+    return full_stop(f"Started {title}: {made.why}")
+
+
+def proposed(made: Decision, runbook: Runbook) -> str:
+    """Tell that a runbook waits for a person."""
+    return full_stop(f"Proposed “{runbook.title}” and waited for a person: {made.why}")
+
+
+def approved(by: str, runbook: Runbook) -> str:
+    """Tell that a person let a proposal start."""
+    return f"{by} approved “{runbook.title}”."
+
+
+def rejected(by: str, runbook: Runbook, why: str = "") -> str:
+    """Tell that a person turned a proposal down."""
+    return full_stop(f"{by} rejected “{runbook.title}”" + (f": {why}" if why else ""))
+
+
+def step_done(spec: StepSpec, facts: Mapping[str, object]) -> str:
+    """Tell that a runbook step was done."""
+    return full_stop(spec.words("done", facts))
+
+
+def step_failed(spec: StepSpec, facts: Mapping[str, object]) -> str:
+    """Tell that a runbook step failed."""
+    return full_stop(spec.words("failed", facts))
+
+
+def step_retried(spec: StepSpec, why: str, try_number: int) -> str:
+    """Tell that a step is tried again; `try_number` is the one that begins."""
+    return full_stop(f"Tried {spec.name.replace('_', ' ')} again (try {try_number}): {why}")
+
+
+def ended(runbook: Runbook, state: str, outcome: str) -> str:
+    """Tell how an execution ended."""
+    return full_stop(f"“{runbook.title}” {state}: {outcome}")
+
+
+def paused(by: str, runbook: Runbook) -> str:
+    """Tell that a person paused an execution."""
+    return f"{by} paused “{runbook.title}” before its next step."
+
+
+def unpaused(by: str, runbook: Runbook) -> str:
+    """Tell that a person let an execution go on."""
+    return f"{by} let “{runbook.title}” go on."
+
+
+def stopped(by: str, runbook: Runbook) -> str:
+    """Tell that a person stopped an execution."""
+    return f"{by} stopped “{runbook.title}”."
+
+
+def checkpoint_chosen(choice: RestoreChoice) -> str:
+    """Tell which checkpoint was chosen and what it costs."""
+    if not choice.path:
+        return full_stop(f"Found no usable checkpoint: {choice.why}")
+    lost = f"{count(choice.lost_steps, 'step')} to repeat"
+    return full_stop(f"Chose the checkpoint of step {number(choice.step)} ({lost}): {choice.why}")
+
+
+def nodes_chosen(choice: NodeChoice) -> str:
+    """Tell which nodes were chosen, or what is missing."""
+    if choice.complete:
+        return full_stop(f"Chose {listed(choice.nodes)}: {choice.why}")
+    return full_stop(f"Could not choose nodes yet: {choice.why}")
+
+
+def quarantined(node: str, reason: str) -> str:
+    """Tell that a node was taken out of training."""
+    return full_stop(f"Quarantined node {node}: {reason}")
+
+
+def released(node: str, to: str, by: str) -> str:
+    """Tell that a node may be used again."""
+    return f"{by} released node {node}, which is {to} now."
+
+
+def launched(attempt: int, nodes: Sequence[str], resume_step: int) -> str:
+    """Tell that an attempt was launched."""
+    start = f"from step {number(resume_step)}" if resume_step else "from the start"
+    return f"Launched attempt {attempt} on {listed(nodes)} {start}."
+
+
+def attempt_ended(attempt: int, reason: str, last_step: int | None) -> str:
+    """Tell that an attempt ended."""
+    where = f" at step {number(last_step)}" if last_step is not None else ""
+    return f"Attempt {attempt} ended{where}: {reason.replace('_', ' ')}."
+
+
+def first_step(attempt: int, step: int, seconds: float) -> str:
+    """Tell that an attempt trains, `seconds` after its launch."""
+    return f"Attempt {attempt} made its first step, {number(step)}, {duration(seconds)} after its launch."
+
+
+def caught_up(attempt: int, step: int, high_water: int, seconds: float) -> str:
+    """Tell that the run is further than ever, `seconds` after its last progress."""
+    return (
+        f"Attempt {attempt} reached step {number(step)}, beyond the earlier {number(high_water)}, "
+        f"{duration(seconds)} after the last progress."
+    )
+
+
+def mitigated(run: str) -> str:
+    """Tell that the run goes on while the cause may remain."""
+    return f"Run {run} makes progress again; the cause is still to be named."
+
+
+def resolved(run: str | None, why: str) -> str:
+    """Tell that an incident is over."""
+    return full_stop(f"Resolved for run {run}: {why}" if run else f"Resolved: {why}")
+
+
+def losses(cost: Losses) -> str:
+    """Tell what the fault cost."""
+    return (
+        f"Lost {count(cost.steps, 'step')}, {duration(cost.seconds)} and "
+        f"{gpu_hours(cost.gpu_hours)} GPU-hours ({cost.confidence})."
+    )
+
+
+def acknowledged(by: str) -> str:
+    """Tell that a person looks after the incident."""
+    return f"{by} acknowledged the incident."
+
+
+def held(run: str, by: str) -> str:
+    """Tell that a person keeps automation off a run."""
+    return f"{by} put run {run} on hold; automation only watches it."
+
+
+def resumed(run: str, by: str) -> str:
+    """Tell that automation may act on a run again."""
+    return f"{by} lifted the hold of run {run}."
+
+
+def completed(run: str, step: int | None) -> str:
+    """Tell that a run has reached its end."""
+    return f"Run {run} completed" + (f" at step {number(step)}." if step is not None else ".")
