@@ -1,0 +1,1 @@
+"""Nodes, the tokens that their agents hold, and the commands that wait for them."""

@@ -10,6 +10,7 @@ from django.db.models import Q
 from controlplane.domain.errors import Conflict, NotFound
 from controlplane.domain.fleet import identity, states
 from controlplane.domain.signals import Signal
+from controlplane.events import queries as events
 from controlplane.fleet.models import Node, NodeState
 
 
@@ -26,7 +27,7 @@ def hello(signal: Signal, now: datetime) -> Node | None:
             return None
         hardware = _mapping(signal.data.get("hardware"))
         machine = identity.digest(hardware)
-        if identity.judge(_holder(node), signal.incarnation, machine, signal.received) is identity.Claim.CONFLICT:
+        if not _granted(node, signal, machine):
             Node.objects.filter(pk=node.pk).update(identity_conflict=True)
             node.identity_conflict = True
             return node
@@ -34,6 +35,14 @@ def hello(signal: Signal, now: datetime) -> Node | None:
         _first_state(node, now)
         node.save()
     return node
+
+
+def _granted(node: Node, signal: Signal, machine: str) -> bool:
+    """Follow what was decided when the batch was stored; judge here only where nothing was."""
+    decided = events.speaks_for_name(signal.node, signal.incarnation)
+    if decided is not None:
+        return decided
+    return identity.judge(_holder(node), signal.incarnation, machine, signal.received) is identity.Claim.GRANTED
 
 
 def _holder(node: Node) -> identity.Holder | None:

@@ -16,6 +16,10 @@ SILENT_AFTER_S = 30.0
 """Six missed heartbeats of five seconds (methods 2)."""
 
 
+UNKNOWN = "unknown"
+"""Digest of a machine that shows nothing of itself: it counts as one and the same."""
+
+
 class Claim(StrEnum):
     """What becomes of an agent that says hello under a name."""
 
@@ -33,7 +37,7 @@ class Holder:
 
 
 def digest(hardware: Mapping[str, Any]) -> str:
-    """Name a machine by what stays when parts are swapped; empty when nothing is known.
+    """Name a machine by what stays when parts are swapped; `UNKNOWN` when nothing can be read.
 
     GPUs count only where neither a machine id, a board serial nor a provider's id
     is readable: one that fell off the bus does not make another machine.
@@ -42,7 +46,7 @@ def digest(hardware: Mapping[str, Any]) -> str:
     if not any(parts):
         parts = sorted(str(gpu.get("uuid") or "") for gpu in hardware.get("gpus") or [])
     if not any(parts):
-        return ""
+        return UNKNOWN
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

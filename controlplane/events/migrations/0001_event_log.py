@@ -21,14 +21,20 @@ CREATE TABLE events_event (
 CREATE TABLE events_event_default PARTITION OF events_event DEFAULT;
 CREATE INDEX events_event_run ON events_event (run, id) WHERE run IS NOT NULL;
 CREATE INDEX events_event_node ON events_event (node, id);
+CREATE INDEX events_event_fleet ON events_event (id) WHERE run IS NULL;
 CREATE TABLE events_stream (
     node text NOT NULL,
     incarnation text NOT NULL,
-    seen int8multirange NOT NULL DEFAULT '{}',
+    base bigint NOT NULL,
+    seen int8multirange NOT NULL,
+    identity text NOT NULL DEFAULT '',
+    holder boolean NOT NULL DEFAULT false,
+    superseded boolean NOT NULL DEFAULT false,
     first_seen_at timestamptz NOT NULL,
     last_seen_at timestamptz NOT NULL,
     PRIMARY KEY (node, incarnation)
 );
+CREATE UNIQUE INDEX events_stream_holder ON events_stream (node) WHERE holder;
 """
 DROP = "DROP TABLE events_event; DROP SEQUENCE events_event_id; DROP TABLE events_stream;"
 
