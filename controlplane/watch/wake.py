@@ -1,0 +1,170 @@
+"""Ask a worker to look now instead of at its next round.
+
+A wake-up is a hint: whoever is not woken looks within a second anyway, so
+losing one is cheap, and waiting for a broker is not. Hints are therefore
+handed to a thread of their own, which sends each at most once per `WINDOW_S` and
+never drops the last: a hint that comes too early is sent when the window ends.
+Safe to call from an event loop, a task or a view; call it after the commit.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import TypeVar
+from uuid import UUID
+
+from celery import Celery
+from django.db import DatabaseError, connection
+from kombu.exceptions import KombuError, OperationalError
+
+from controlplane.fleet.models import Command
+from controlplane.runs.models import Run
+
+log = logging.getLogger(__name__)
+
+WINDOW_S = 0.05
+"""At most one wake-up of the same run or execution in this time."""
+EXPIRES_S = 5.0
+"""A hint that nobody took by then is worth nothing."""
+MAX_WAITING = 10_000
+COMPLAIN_EVERY_S = 30.0
+
+T = TypeVar("T")
+Key = tuple[str, str]
+
+
+def run(name: str) -> None:
+    """Have the run of this name swept."""
+    _hints().ask(("run", name))
+
+
+def execution(execution_id: int) -> None:
+    """Have an execution of a runbook advanced."""
+    _hints().ask(("execution", str(execution_id)))
+
+
+def command(command_id: str) -> None:
+    """Have whoever waits for this command look at its result."""
+    _hints().ask(("command", command_id))
+
+
+def fleet() -> None:
+    """Have the fleet swept."""
+    _hints().ask(("fleet", ""))
+
+
+class Hints:
+    """Hints on their way out, sent by a thread of their own."""
+
+    def __init__(self, send: Callable[[Key], None], window_s: float = WINDOW_S) -> None:
+        """Start the thread; `send` may block and may raise nothing."""
+        self._send = send
+        self._window_s = window_s
+        self._due: dict[Key, float] = {}
+        self._last: dict[Key, float] = {}
+        self._changed = threading.Condition()
+        threading.Thread(target=self._work, name="wake", daemon=True).start()
+
+    def ask(self, key: Key) -> None:
+        """Send `key` now, or at the end of its window when it was sent just before."""
+        with self._changed:
+            if key in self._due or len(self._due) >= MAX_WAITING:
+                return
+            now = time.monotonic()
+            self._due[key] = max(now, self._last.get(key, 0.0) + self._window_s)
+            self._changed.notify()
+
+    def _work(self) -> None:
+        while True:
+            for key in self._take():
+                self._send(key)
+
+    def _take(self) -> list[Key]:
+        """Wait until hints are due and take them out."""
+        with self._changed:
+            now = time.monotonic()
+            while not (ready := [key for key, due in self._due.items() if due <= now]):
+                self._changed.wait(min(self._due.values()) - now if self._due else None)
+                now = time.monotonic()
+            self._last = {key: at for key, at in self._last.items() if now - at < self._window_s}
+            for key in ready:
+                del self._due[key]
+                self._last[key] = now
+        return ready
+
+
+class Sender:
+    """Turns hints into Celery messages; what cannot be sent is dropped."""
+
+    def __init__(self) -> None:
+        """Make a Celery client that only publishes."""
+        self._celery = Celery("middlewatch-wake", set_as_current=False)
+        self._celery.config_from_object("django.conf:settings", namespace="CELERY")
+        self._run_ids: dict[str, int] = {}
+        self._complained = float("-inf")
+
+    def __call__(self, key: Key) -> None:
+        """Send one hint; an unknown run or command needs none."""
+        try:
+            message = self._message(*key)
+            if message is not None:
+                name, arguments = message
+                task = f"controlplane.watch.tasks.{name}"
+                self._celery.send_task(task, args=arguments, expires=EXPIRES_S, retry=False)
+        except (DatabaseError, KombuError, OperationalError, OSError) as error:
+            self._complain(key, error)
+
+    def _message(self, what: str, which: str) -> tuple[str, list[int]] | None:
+        if what == "execution":
+            return "advance", [int(which)]
+        if what == "fleet":
+            return "sweep_fleet", []
+        name = _run_of_command(which) if what == "command" else which
+        run_id = self._run_id(name) if name else None
+        if run_id is not None:
+            return "sweep_run", [run_id]
+        return ("sweep_fleet", []) if what == "command" else None
+
+    def _run_id(self, name: str) -> int | None:
+        if name not in self._run_ids:
+            found = _query(lambda: Run.objects.filter(name=name).values_list("pk", flat=True).first())
+            if found is None:
+                return None
+            self._run_ids[name] = found
+        return self._run_ids[name]
+
+    def _complain(self, key: Key, error: Exception) -> None:
+        now = time.monotonic()
+        if now - self._complained >= COMPLAIN_EVERY_S:
+            self._complained = now
+            log.warning("cannot wake a worker for %s %s: %s", *key, error)
+
+
+def _run_of_command(command_id: str) -> str | None:
+    try:
+        wanted = UUID(command_id)
+    except ValueError:
+        return None
+    args = _query(lambda: Command.objects.filter(pk=wanted).values_list("args", flat=True).first())
+    return str(args["run"]) if args and args.get("run") else None
+
+
+def _query(read: Callable[[], T]) -> T:
+    """Read through a connection that is not kept: this thread asks rarely."""
+    try:
+        return read()
+    finally:
+        connection.close()
+
+
+def _hints() -> Hints:
+    return _hints_of(os.getpid())
+
+
+@cache
+def _hints_of(_pid: int) -> Hints:
+    """One thread per process; a fork starts its own."""
+    return Hints(Sender())
