@@ -10,7 +10,9 @@ with ControlPlane(home) as plane:
 ```
 """
 
+import json
 import os
+import subprocess
 import sys
 import time
 import urllib.error
@@ -35,6 +37,7 @@ SETTINGS = "controlplane.settings.base"
 KEEP_ALIVE_S = 75  # agents post every few seconds over one connection; uvicorn's 5 s would cut it each time
 WORKER_THREADS = 4
 WEB_LIMIT_S = 60.0
+MANAGE_LIMIT_S = 60.0
 EVERY_ADDRESS = {"0.0.0.0", "::"}  # noqa: S104
 
 
@@ -130,6 +133,30 @@ class ControlPlane:
             name=name, argv=argv, env=env, cwd=cwd, log=self.log(name), restart=restart, stop_limit_s=stop_limit_s
         )
         return self._group.start(program)
+
+    @property
+    def public_url(self) -> str:
+        """Address that people and agents use; differs from `url` behind a proxy."""
+        return self.environment["MIDDLEWATCH_BASE_URL"]
+
+    def manage(self, *argv: str) -> str:
+        """Run a management command against this control plane and return what it printed.
+
+        Raises:
+            CannotStart: when it fails, with the end of what it complained.
+        """
+        done = subprocess.run(
+            [*PYTHON, "django", *argv], check=False, cwd=ROOT, env=self.environment,
+            capture_output=True, text=True, timeout=MANAGE_LIMIT_S,
+        )  # fmt: skip
+        if done.returncode:
+            raise CannotStart(f"{' '.join(argv)} failed: {done.stderr[-800:].strip()}")
+        return done.stdout
+
+    def welcome(self) -> dict[str, str]:
+        """Return `token` for enrolling nodes and, on the first start, `name`, `password` and `link` of the admin."""
+        told: dict[str, str] = json.loads(self.manage("welcome"))
+        return told
 
     def halt(self, name: str) -> None:
         """Stop one program and keep it down until `revive`."""
