@@ -1,0 +1,139 @@
+"""Seven real agents on one machine: a head node with the launcher, and six nodes.
+
+Each node is a state folder and an agent process; the ranks of an attempt are
+started by the head node's launcher exactly as on a machine of its own.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from controlplane.domain.errors import Invalid
+from controlplane.embedded.plane import ControlPlane
+
+HEAD = "head"
+ROOT = Path(__file__).resolve().parent.parent.parent
+TRAINER = ROOT / "examples" / "tiny_transformer.py"
+PIDS = "agents.json"
+HEARTBEAT_S = 1.0
+AGENT = (sys.executable, "-m", "middlewatch_agent")
+
+LAUNCHER_TOML = """\
+scheduler = "local"
+
+[runs.{run}]
+command = ["{python}", "{trainer}"]
+ranks_per_node = 1
+checkpoint_dir = "{checkpoints}"
+grace_s = 1.0
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankProcess:
+    """A training process that lives now."""
+
+    node: str
+    rank: int
+    attempt: int
+    pid: int
+
+
+@dataclass(kw_only=True)
+class Cluster:
+    """The demonstration's machines, under one folder."""
+
+    home: Path
+    names: tuple[str, ...]
+    agents: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, home: Path) -> "Cluster":
+        """Find the machines of a demonstration that another process runs.
+
+        Raises:
+            Invalid: no demonstration keeps its things in that folder.
+        """
+        try:
+            agents = json.loads((home / PIDS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise Invalid("home", f"no demonstration runs in {home}") from None
+        return cls(home=home, names=tuple(name for name in agents if name != HEAD), agents=agents)
+
+    def state(self, node: str) -> Path:
+        """Return the folder in which the agent of `node` keeps its things."""
+        return self.home / "nodes" / node
+
+    def enrol(self, url: str, token: str, run: str) -> None:
+        """Buy a token for every agent, write its settings and what the launcher may start."""
+        for name in (HEAD, *self.names):
+            argv = ["enrol", "--url", url, "--token", token, "--name", name, "--state", str(self.state(name))]
+            subprocess.run([*AGENT, *argv], check=True, stdout=subprocess.DEVNULL)
+            with (self.state(name) / "agent.toml").open("a", encoding="utf-8") as settings:
+                settings.write(f"heartbeat_s = {HEARTBEAT_S}\n")
+        self._write_launcher(run)
+
+    def start(self, plane: ControlPlane) -> None:
+        """Start every agent; none is started again when it dies."""
+        for name in (HEAD, *self.names):
+            argv = [*AGENT, "run", "--state", str(self.state(name))]
+            if name == HEAD:
+                argv += ["--launcher", str(self.home / "launcher.toml")]
+            self.agents[name] = plane.spawn(f"agent-{name}", argv, dict(os.environ), stop_limit_s=3.0)
+        (self.home / PIDS).write_text(json.dumps(self.agents), encoding="utf-8")
+
+    def _write_launcher(self, run: str) -> None:
+        text = LAUNCHER_TOML.format(
+            run=run, python=sys.executable, trainer=TRAINER, checkpoints=self.home / "checkpoints"
+        )
+        for name in self.names:
+            text += f'\n[nodes.{name}]\nstate_dir = "{self.state(name)}"\n'
+        (self.home / "launcher.toml").write_text(text, encoding="utf-8")
+
+    def ranks(self) -> list[RankProcess]:
+        """Return the rank processes that live now, by rank."""
+        return sorted(self._living(), key=lambda process: process.rank)
+
+    def processes_on(self, node: str) -> list[int]:
+        """Return the pids of every rank on `node`, each with the shim that waits for it."""
+        pids = []
+        for process in self._living():
+            if process.node == node:
+                pids += [_parent(process.pid), process.pid]
+        return pids
+
+    def end_training(self) -> None:
+        """Kill every rank; the agents are the control plane's children and end with it."""
+        for name in self.names:
+            kill(self.processes_on(name))
+
+    def _living(self) -> Iterator[RankProcess]:
+        for name in self.names:
+            for path in (self.state(name) / "ranks").glob("*.json"):
+                status = json.loads(path.read_text(encoding="utf-8"))
+                if "exited_at_ms" not in status and _alive(status["pid"]):
+                    yield RankProcess(node=name, rank=status["rank"], attempt=status["attempt"], pid=status["pid"])
+
+
+def kill(pids: Iterable[int]) -> None:
+    """Kill processes that may be gone already."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])

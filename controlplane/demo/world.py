@@ -1,0 +1,106 @@
+"""The world of the demonstration: a control plane, seven agents and one run."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from controlplane.demo.client import Client
+from controlplane.demo.cluster import HEAD, HEARTBEAT_S, Cluster
+from controlplane.demo.faults import Fault
+from controlplane.demo.narrator import Narrator
+from controlplane.demo.report import FaultReport
+from controlplane.demo.story import Story
+from controlplane.embedded.plane import ControlPlane
+
+RUN = "tiny-transformer"
+NODES = ("n01", "n02", "n03", "n04", "n05", "n06")
+TRAINING = NODES[:4]
+VICTIMS = (2, 1, 3)
+
+# Ordinary settings of a run, as its owner would choose them for steps of a fraction of a second.
+POLICY: dict[str, Any] = {
+    "hang_floor_s": 3.0,
+    "delta_s": 0.5,
+    "early_deadline_s": 30.0,
+    "min_samples": 10,
+    "heartbeat_s": HEARTBEAT_S,
+    "silence_s": 4.0,
+    "silence_hold_s": 4.0,
+    "observe_s": 5.0,
+    "restart_capacity": 10,
+    "backoff_s": 2.0,
+}
+
+
+@dataclass(kw_only=True)
+class World:
+    """What `opened` brings up."""
+
+    home: Path
+    narrator: Narrator
+    plane: ControlPlane
+    cluster: Cluster
+    client: Client
+
+    @classmethod
+    @contextmanager
+    def opened(cls, home: Path, narrator: Narrator, *, port: int | None = None) -> Iterator[Self]:
+        """Bring everything up, and take everything down again."""
+        narrator.say("starting PostgreSQL, Valkey, web, worker and beat")
+        with ControlPlane(home / "control", port=port, database_url="", redis_url="", say=narrator.say) as plane:
+            told = json.loads(plane.manage("welcome", "--link"))
+            narrator.say(f"open {told['link']}  (signs you in, once)")
+            client = Client(plane.url, plane.manage("api-token", told["name"], "demo").strip())
+            cluster = Cluster(home=home, names=NODES)
+            cluster.enrol(plane.url, told["token"], RUN)
+            cluster.start(plane)
+            world = cls(home=home, narrator=narrator, plane=plane, cluster=cluster, client=client)
+            world.launch()
+            try:
+                yield world
+            finally:
+                narrator.say("taking everything down")
+                cluster.end_training()
+
+    def launch(self) -> None:
+        """Create the run and start it on the first four nodes."""
+        story = self.story()
+        story.agents_up((HEAD, *NODES))
+        self.narrator.say(f"{len(NODES)} node agents and the launcher have said hello")
+        self.client.post("/runs", name=RUN, launcher=HEAD, nodes_wanted=len(TRAINING), policy=POLICY)
+        self.client.post(f"/runs/{RUN}/launch", nodes=list(TRAINING))
+        self.narrator.say(f"run {RUN} launched on {', '.join(TRAINING)}; spares: {', '.join(NODES[4:])}")
+
+    def play(self, faults: Sequence[Fault]) -> list[FaultReport]:
+        """Hurt the run by each fault in turn."""
+        story = self.story()
+        story.first_steps()
+        rows = []
+        for number, fault in enumerate(faults):
+            rows.append(story.suffer(fault, VICTIMS[number % len(VICTIMS)]))
+            story.steady()
+        return rows
+
+    def story(self) -> Story:
+        """Return the teller of this world's run."""
+        return Story(client=self.client, cluster=self.cluster, narrator=self.narrator, run=RUN)
+
+    def goodput(self) -> float:
+        """Return the share of the time since the first launch that went into steps which count."""
+        share: float = self.client.get(f"/runs/{RUN}/goodput")["goodput"]
+        return share
+
+    def chronicle(self) -> str:
+        """Return the chronicles of all incidents as one Markdown text, oldest first."""
+        rows = self.client.get(f"/incidents?run={RUN}&limit=50")["items"]
+        return "\n\n".join(self.client.text(f"/incidents/{row['id']}/chronicle.md") for row in reversed(rows))
+
+    def tell_how_to_hurt(self) -> None:
+        """Say how to go on by hand."""
+        self.narrator.chapter("The run goes on. Hurt it yourself from another terminal")
+        for kind in ("crash", "hang", "node-loss"):
+            self.narrator.block(f"    .venv/bin/python manage.py hurt {kind} {self.home}")
+        self.narrator.block(f"  Pages: {self.plane.url}   Ctrl-C ends it.")
