@@ -1,0 +1,52 @@
+"""Who may import whom."""
+
+import sys
+
+from importlinter.cli import lint_imports
+
+from tests.architecture.sources import ROOT, files, imports, short
+
+# A reducer that reads a clock, rolls dice or looks around cannot be replayed.
+IMPURE = {
+    "asyncio", "multiprocessing", "os", "pathlib", "random", "secrets", "socket", "subprocess", "tempfile", "threading",
+    "time", "urllib",
+}  # fmt: skip
+SIGNALS = ("django.dispatch", "django.db.models.signals", "django.core.signals")
+
+
+def test_the_contracts_between_packages_are_kept(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    verdict = lint_imports(config_filename=str(ROOT / ".importlinter"), cache_dir=None)
+    assert verdict == 0, capsys.readouterr().out
+
+
+def test_the_domain_imports_the_standard_library_alone_and_nothing_impure():
+    wrong = [
+        f"{short(path)}: {name}"
+        for path in files(".py", under=("controlplane/domain/",))
+        for name in imports(path)
+        if not name.startswith("controlplane.domain")
+        and (name.partition(".")[0] not in sys.stdlib_module_names or name.partition(".")[0] in IMPURE)
+    ]
+    assert wrong == []
+
+
+def test_torch_is_imported_by_the_hooks_and_checks_alone():
+    wrong = [
+        short(path)
+        for path in files(".py", under=("agents/", "controlplane/"))
+        if not {"hooks", "checks", "demo"} & set(path.parts) and path.stem not in {"hooks", "train"}
+        for name in imports(path)
+        if name.partition(".")[0] == "torch"
+    ]
+    assert wrong == []
+
+
+def test_no_app_talks_to_another_by_django_signals():
+    wrong = [
+        f"{short(path)}: {name}"
+        for path in files(".py", under=("controlplane/",))
+        for name in imports(path)
+        if name.startswith(SIGNALS)
+    ]
+    assert wrong == []
