@@ -1,0 +1,1 @@
+"""Notice when the processes of training ranks start and how they end."""

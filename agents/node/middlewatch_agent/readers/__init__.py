@@ -1,0 +1,1 @@
+"""Sources of lines: the kernel's log, the journal, files."""
