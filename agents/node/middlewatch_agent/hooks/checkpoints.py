@@ -35,19 +35,23 @@ class Checkpoints:
     takes it. Without a folder nothing is saved, and a warning says so once.
     """
 
-    def __init__(self, watch: "Watch", folder: str | None = None, *, keep: int = retention.KEEP) -> None:
-        """Use `folder`, or the one that the launcher named; keep the newest `keep` complete ones (at least 2)."""
+    def __init__(self, watch: "Watch") -> None:
+        """Use the folder that the launcher named, if it did."""
         place = watch.place
-        chosen = folder or place.checkpoint_dir
-        self.folder = Path(chosen) if chosen else None
-        self.keep = keep
+        self.folder = Path(place.checkpoint_dir) if place.checkpoint_dir else None
+        self.keep = retention.KEEP
         self._watch = watch
         self._resume_step = place.resume_step
         self._first = place.rank == 0
         self._own_group: dist.ProcessGroup | None = None
         self._pending: _Saving | None = None
-        if self.folder is None and self._first:
-            warnings.warn("no checkpoint folder is known: nothing will be saved", stacklevel=3)
+        self._warned = False
+
+    def use(self, folder: str | None = None, *, keep: int = retention.KEEP) -> None:
+        """Use `folder` where the launcher named none; keep the newest `keep` complete checkpoints (at least 2)."""
+        self.keep = keep
+        if self.folder is None and folder:
+            self.folder = Path(folder)
 
     def load(self, state: dict[str, Any]) -> int:
         """Fill `state` from the restore point and return its step; 0 means from the beginning.
@@ -66,7 +70,7 @@ class Checkpoints:
 
     def save(self, state: Mapping[str, Any], step: int) -> None:
         """Save and wait until it is complete. Raises what DCP raises, after reporting it."""
-        if self.folder is None:
+        if self._nowhere() or self.folder is None:
             return
         with self._watch.phase("save"):
             self.wait()
@@ -86,7 +90,7 @@ class Checkpoints:
         fails after the copy is reported and does not end the training; one that cannot
         even copy raises, since the ranks no longer agree about what is under way.
         """
-        if self.folder is None:
+        if self._nowhere() or self.folder is None:
             return None
         if self._pending is not None and not self._pending.ended.is_set():
             with self._watch.phase("save"):
@@ -132,6 +136,12 @@ class Checkpoints:
         self.report(step, path, found.state, **sizes, **facts, **why)
         for gone in retention.prune(self.folder, keep=self.keep):
             self.report(gone.step, Path(gone.path), "deleted")
+
+    def _nowhere(self) -> bool:
+        if self.folder is None and self._first and not self._warned:
+            self._warned = True
+            warnings.warn("no checkpoint folder is known: nothing is saved", stacklevel=3)
+        return self.folder is None
 
     def _restore_step(self) -> int:
         if self._resume_step is not None or self.folder is None:

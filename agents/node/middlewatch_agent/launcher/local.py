@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,12 +21,22 @@ from middlewatch_agent.dcp import scan as dcp_scan
 from middlewatch_agent.launcher import plan, processes
 from middlewatch_agent.launcher.base import RefusedError, Report, Started, StartError, StartRequest, Stopped
 from middlewatch_agent.launcher.config import LauncherConfig
-from middlewatch_agent.launcher.records import AttemptRecord, RankEnd, RankRecord, Records, rank_end, was_claimed
+from middlewatch_agent.launcher.records import (
+    AttemptRecord,
+    RankEnd,
+    RankRecord,
+    Records,
+    has_status,
+    rank_end,
+    was_claimed,
+)
 
 START_GRACE_MS = 10_000
 """How long after its start an attempt's missing status file means nothing yet."""
 RESUME_START_MS = 30_000
 """A start that was cut short by the agent's death is finished within this age, else given up."""
+SETTLE_S = 5.0
+SETTLE_LOOK_S = 0.01
 SCAN_TIMEOUT_S = 20.0
 MAX_SCAN_BYTES = 4 << 20
 MAX_NEWEST = 50
@@ -71,6 +82,9 @@ class LocalLauncher:
 
     def _new(self, request: StartRequest, *, now_ms: int) -> AttemptRecord:
         record = plan.attempt_record(self._config, request, now_ms=now_ms)
+        before = self._records.newest(request.run)
+        if before and before.state != "ended" and self._ends(before, now_ms) is None:
+            raise RefusedError(f"attempt {before.attempt} of run {request.run} still lives")
         if left := processes.of_run(request.run, self._sockets):
             raise RefusedError(
                 f"attempt {left[0].attempt} of run {request.run} still has {len(left)} living processes, "
@@ -121,6 +135,7 @@ class LocalLauncher:
         configured = self._config.run(run)
         with self._lock:
             self._ask_to_stop(run, attempt)
+        self._let_shims_settle(run, attempt)
 
         def look() -> list[processes.RankProcess]:
             return processes.of_run(run, self._sockets, attempt)
@@ -135,6 +150,15 @@ class LocalLauncher:
         elif record.attempt == attempt and record.state != "ended" and self._ends(record, 0) is None:
             record.stop_asked = True
             self._records.save(record)
+
+    def _let_shims_settle(self, run: str, attempt: int) -> None:
+        """Wait until shims that were started this moment have their rank, or a stop could come before its start."""
+        record = self._records.newest(run)
+        if record is None or record.attempt != attempt or record.state != "running" or record.why:
+            return
+        deadline = time.monotonic() + SETTLE_S
+        while not all(has_status(rank) for rank in record.ranks) and time.monotonic() < deadline:
+            time.sleep(SETTLE_LOOK_S)
 
     # reports
 

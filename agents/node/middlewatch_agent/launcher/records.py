@@ -130,3 +130,8 @@ def rank_end(record: RankRecord, *, young: bool) -> RankEnd | None:
 def was_claimed(record: RankRecord) -> bool:
     """Whether a shim ever took this rank."""
     return shim.claimed(record.status)
+
+
+def has_status(record: RankRecord) -> bool:
+    """Whether the rank was started: its shim has written the first status."""
+    return Path(record.status).exists()

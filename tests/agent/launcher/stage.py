@@ -1,0 +1,122 @@
+"""A stand-in agent and a launcher over three local nodes, for the tests of this folder and its neighbours."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from middlewatch_agent.config import AgentConfig
+from middlewatch_agent.context import Command, Outcome
+from middlewatch_agent.launcher import Service, processes
+from middlewatch_agent.launcher import config as launcher_config
+from middlewatch_agent.launcher.local import LocalLauncher
+
+SLEEP = "import time; time.sleep(60)"
+
+
+def wait_for(look: Callable[[], object], seconds: float = 20.0) -> object:
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, "what was waited for did not happen"
+        threading.Event().wait(0.02)
+    return found
+
+
+class StandInContext:
+    """The agent as its plug-ins see it, with everything kept in memory."""
+
+    def __init__(self, state_dir: Path, config: AgentConfig | None = None) -> None:
+        self.node = "head"
+        self.state_dir = state_dir
+        self.config = config or AgentConfig()
+        self.events: list[dict] = []
+        self.keys: set[str] = set()
+        self.handlers: dict[str, Callable[[Command], Outcome]] = {}
+
+    def emit(self, event, urgent=False):  # noqa: FBT002, ARG002 (the agent's interface)
+        self.events.append(dict(event))
+
+    def emit_once(self, key, event, urgent=False):  # noqa: FBT002
+        if key in self.keys:
+            return False
+        self.keys.add(key)
+        self.emit(event, urgent)
+        return True
+
+    def register_command(self, kind, handler, *, repeatable=False):  # noqa: ARG002
+        self.handlers[kind] = handler
+
+    def every(self, seconds, call):
+        pass
+
+    def declare(self, capability):
+        pass
+
+    def of(self, kind: str) -> list[dict]:
+        return [event for event in self.events if event["kind"] == kind]
+
+
+class Cluster:
+    """A launcher over a few local nodes whose ranks run a short Python text."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.context = StandInContext(folder / "head")
+        self.program = folder / "rank.py"
+        self.toml = folder / "launcher.toml"
+        self.configure(SLEEP)
+
+    def configure(self, program: str, *, grace_s: float = 0.3, ranks_per_node: int = 1) -> None:
+        self.program.write_text(program)
+        command = json.dumps([sys.executable, "-S", str(self.program)])
+        nodes = "".join(f'[nodes.n0{number}]\nstate_dir = "n0{number}"\n' for number in (1, 2, 3))
+        self.toml.write_text(
+            f'[runs.demo]\ncommand = {command}\ncheckpoint_dir = "ck"\ngrace_s = {grace_s}\n'
+            f"ranks_per_node = {ranks_per_node}\n{nodes}"
+        )
+        self.open()
+
+    def open(self) -> None:
+        """Start the launcher anew, as a restarted agent does: nothing but the disk is remembered."""
+        self.launcher = LocalLauncher(launcher_config.load(self.toml), self.folder / "head" / "launcher")
+        self.service = Service(self.context, self.launcher)
+
+    def command(self, kind: str, **args: object) -> Outcome:
+        handler = {"attempt.start": self.service.start, "attempt.stop": self.service.stop}.get(kind, self.service.scan)
+        return handler(Command(command_id="c1", kind=kind, args=args))
+
+    def start(self, attempt: int = 1, nodes: tuple[str, ...] = ("n01", "n02"), step: int = 0) -> Outcome:
+        return self.command("attempt.start", run="demo", attempt=attempt, nodes=list(nodes), resume={"step": step})
+
+    def stop(self, attempt: int = 1, **args: object) -> Outcome:
+        return self.command("attempt.stop", run="demo", attempt=attempt, **args)
+
+    def status(self, rank: int, attempt: int = 1) -> dict:
+        found = list(self.folder.glob(f"n0*/ranks/demo.{attempt}.{rank}.json"))
+        return json.loads(found[0].read_text()) if found else {}
+
+    def pid(self, rank: int, attempt: int = 1) -> int:
+        return int(wait_for(lambda: self.status(rank, attempt).get("pid")))
+
+    def living(self) -> list[processes.RankProcess]:
+        return processes.of_run("demo", self.launcher._sockets)
+
+    def exited(self) -> dict:
+        def look() -> dict | None:
+            self.service.tell()
+            return next(iter(self.context.of("attempt.exited")), None)
+
+        return wait_for(look)
+
+    def close(self) -> None:
+        for process in self.living():
+            processes.send(process, signal.SIGKILL)
+        wait_for(lambda: not self.living())
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
