@@ -6,6 +6,8 @@ from typing import Any
 from celery import Celery
 from celery.signals import beat_init, celeryd_init, setup_logging
 
+from controlplane.settings.boot import refuse_unfit
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.base")
 
 app = Celery("middlewatch")
@@ -21,9 +23,4 @@ def _leave_logging_to_django(**_: Any) -> None:
 @celeryd_init.connect
 @beat_init.connect
 def _refuse_to_boot_unfit(**_: Any) -> None:
-    from controlplane.settings.env import SettingsError, environment, require_fit_to_serve  # noqa: PLC0415
-
-    try:
-        require_fit_to_serve(environment())
-    except SettingsError as error:
-        raise SystemExit(str(error)) from None
+    refuse_unfit()

@@ -74,6 +74,7 @@ INSTALLED_APPS = [
     "controlplane.watch",
     "controlplane.ingest",
     "controlplane.web",
+    "controlplane.demo",
     "controlplane.embedded",
 ]
 
