@@ -1,0 +1,181 @@
+"""Find an attempt that died: a rank ended in mid-run, or the launcher says that it failed.
+
+A death is positive evidence, so it is told at once. Its companions' reports follow
+within a second or so; they sharpen the blame but must not delay the first action.
+An attempt that ended well is never a crash, whatever came before (methods 11.7).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from controlplane.domain.detection import weights
+from controlplane.domain.detection.exits import Exit, judge
+from controlplane.domain.detection.policy import RunPolicy
+from controlplane.domain.detection.state import ENDED, AttemptState, RankState, RunState
+from controlplane.domain.findings import Evidence, Finding, Stage
+
+DETECTOR = "D-03"
+MAX_LINES = 48
+SILENT_BEATS = 2
+
+
+def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
+    """Tell a death at once; tell more only after the companions had time to report."""
+    attempt = state.live
+    if attempt is None:
+        return []
+    dead = {number: rank for number, rank in attempt.ranks.items() if rank.died}
+    if not dead and attempt.state != ENDED:
+        return []
+    death = state.death
+    first = death.found_at is None
+    if death.found_at is None:
+        death.found_at = now
+    if not first and now - death.told_at < policy.settle_s:
+        return []
+    death.told_at = now
+    return [_finding(state, attempt, dead, policy, now)]
+
+
+def _finding(
+    state: RunState, attempt: AttemptState, dead: Mapping[int, RankState], policy: RunPolicy, now: float
+) -> Finding:
+    exits = {number: judge(rank) for number, rank in dead.items()}
+    found_at = state.death.found_at or now
+    lines = [*_exit_lines(attempt, dead, exits), *_others(state, attempt, dead, policy, now)]
+    first = _first(dead, exits)
+    klass = _klass(attempt, found_at, policy, now)
+    state.death.klass = klass
+    return Finding(
+        key=f"{state.run}/{attempt.number}/crash",
+        detector=DETECTOR,
+        klass=klass,
+        stage=Stage.CONFIRMED,
+        entity="run" if first is None else f"rank:{first}",
+        began=min([found_at, *(rank.exited_at or found_at for rank in dead.values())]),
+        at=found_at,
+        run=state.run,
+        attempt=attempt.number,
+        sentence=_sentence(state, attempt, dead, exits, first),
+        evidence=tuple(sorted(lines, key=lambda line: (-line.weight, line.entity))[:MAX_LINES]),
+        facts=_facts(attempt, dead, exits, first),
+    )
+
+
+def _klass(attempt: AttemptState, found_at: float, policy: RunPolicy, now: float) -> str:
+    """A crash whose survivors do not end is its own class after a while (requirements D-03)."""
+    over = attempt.ended_at is not None or now - found_at < policy.no_exit_s
+    return "crash" if over or not _survivors(attempt) else "crash_no_exit"
+
+
+def _survivors(attempt: AttemptState) -> list[int]:
+    return [number for number, rank in attempt.ranks.items() if not rank.exited]
+
+
+def _first(dead: Mapping[int, RankState], exits: Mapping[int, Exit]) -> int | None:
+    """Give the rank that died first of all whose end is no consequence."""
+    causes = {number for number, exit_ in exits.items() if exit_.weight > 0}
+    unclear = {number for number, exit_ in exits.items() if exit_.open}
+    best = causes or (unclear if len(unclear) == 1 or len(unclear) == len(exits) else set())
+    weight = {number: exits[number].weight for number in best}
+    return min(best, key=lambda number: (-weight[number], dead[number].exited_at or 0.0, number), default=None)
+
+
+def _exit_lines(attempt: AttemptState, dead: Mapping[int, RankState], exits: Mapping[int, Exit]) -> list[Evidence]:
+    shared = _shared(attempt, exits)
+    caused = any(exit_.weight > 0 for exit_ in exits.values())
+    earliest = min(dead, key=lambda number: (dead[number].exited_at or 0.0, number), default=None)
+    lines = [] if shared is None else [_common(dead, exits, shared)]
+    for number, exit_ in sorted(exits.items()):
+        weight = exit_.weight
+        if exit_.kind == shared:
+            continue
+        if exit_.open:
+            weight = weights.PEER_RESET if caused else weights.FIRST_TO_EXIT if number == earliest else 0.0
+        lines.append(_line(number, dead[number], weight, exit_.text))
+    return lines
+
+
+def _shared(attempt: AttemptState, exits: Mapping[int, Exit]) -> str | None:
+    """Give the kind of exception that most ranks raised alike: the workload's own (methods 7b)."""
+    kinds = Counter(
+        exit_.kind for exit_ in exits.values() if exit_.weight == weights.EXCEPTION and not _is_signal(exit_)
+    )
+    kind, count = kinds.most_common(1)[0] if kinds else ("", 0)
+    return kind if count > 1 and 2 * count >= len(attempt.ranks) else None
+
+
+def _is_signal(exit_: Exit) -> bool:
+    return re.match(r"SIG|signal", exit_.kind) is not None
+
+
+def _common(dead: Mapping[int, RankState], exits: Mapping[int, Exit], kind: str) -> Evidence:
+    numbers = [number for number, exit_ in exits.items() if exit_.kind == kind]
+    at = min(dead[number].exited_at or 0.0 for number in numbers)
+    text = f"{len(numbers)} ranks {exits[min(numbers)].text}"
+    return Evidence(at=at, entity="workload", weight=weights.COMMON_EXCEPTION, text=text)
+
+
+def _line(number: int, rank: RankState, weight: float, text: str) -> Evidence:
+    where = f" on {rank.node}" if rank.node else ""
+    return Evidence(
+        at=rank.exited_at or 0.0, entity=f"rank:{number}", weight=weight, text=f"rank {number}{where} {text}"
+    )
+
+
+def _others(
+    state: RunState, attempt: AttemptState, dead: Mapping[int, RankState], policy: RunPolicy, now: float
+) -> list[Evidence]:
+    """Speak of those that say nothing while most of their peers died, and of those that left early."""
+    lines = [
+        _line(number, rank, weights.LEFT_EARLY, "ended with status 0 while its peers went on")
+        for number, rank in sorted(attempt.ranks.items())
+        if rank.ended_well and dead and not any(judge(other).weight > 0 for other in dead.values())
+    ]
+    missing = [number for number in _survivors(attempt) if _quiet(state, attempt.ranks[number], policy, now)]
+    if missing and 2 * len(dead) >= len(attempt.ranks) - len(missing):
+        for node in sorted({attempt.ranks[number].node for number in missing}):
+            at = state.nodes[node].last_at or now
+            text = f"node {node} says nothing while its peers report errors"
+            lines.append(Evidence(at=at, entity=f"node:{node}", weight=weights.RANK_SILENT, text=text))
+    return lines
+
+
+def _quiet(state: RunState, rank: RankState, policy: RunPolicy, now: float) -> bool:
+    node = state.nodes.get(rank.node)
+    limit = min(policy.silence_s, SILENT_BEATS * policy.heartbeat_s)
+    return node is not None and node.last_at is not None and now - node.last_at > limit
+
+
+def _sentence(
+    state: RunState,
+    attempt: AttemptState,
+    dead: Mapping[int, RankState],
+    exits: Mapping[int, Exit],
+    first: int | None,
+) -> str:
+    at = "before its first step" if attempt.last_step is None else f"at step {attempt.last_step}"
+    if first is not None:
+        where = f" on {dead[first].node}" if dead[first].node else ""
+        return f"rank {first}{where} {exits[first].text} {at}"
+    if dead:
+        return f"{len(dead)} of {len(attempt.ranks)} ranks of run {state.run} died {at}; none of them is the cause"
+    word = attempt.ended_reason.replace("_", " ")
+    return f"attempt {attempt.number} of run {state.run} ended {at}: {word}, and no rank said why"
+
+
+def _facts(
+    attempt: AttemptState, dead: Mapping[int, RankState], exits: Mapping[int, Exit], first: int | None
+) -> dict[str, object]:
+    kind = exits[first].kind if first is not None else (attempt.ended_reason or "unknown")
+    return {
+        "places": {str(number): rank.node for number, rank in sorted(dead.items())[:MAX_LINES] if rank.node},
+        "dead": sorted(dead)[:MAX_LINES],
+        "survivors": len(_survivors(attempt)),
+        "last_step": attempt.last_step,
+        "fingerprint": kind,
+        "reason": attempt.ended_reason,
+        "exit_code": attempt.exit_code,
+        "cause": f"rank {first} {exits[first].text}" if first is not None else "",
+    }

@@ -1,0 +1,74 @@
+"""What the end of one rank says: a cause, or the consequence of another's end.
+
+The clock does not decide, because clocks differ between machines and victims often
+report first; the way a process ended does (methods 7).
+"""
+
+import re
+import signal as signals
+from dataclasses import dataclass
+
+from controlplane.domain.detection import weights
+from controlplane.domain.detection.state import RankState
+
+KILL, TERM, ABORT = int(signals.SIGKILL), int(signals.SIGTERM), int(signals.SIGABRT)
+
+RESET = re.compile(
+    r"connection (was )?(reset|closed|refused|aborted)|closed by peer|reset by peer|broken pipe|remote process exited"
+    r"|gloo.*(closed|reset)|socket.*(closed|reset)|lost connection",
+    re.IGNORECASE,
+)
+TIMED_OUT = re.compile(r"tim(ed|e) ?-?out", re.IGNORECASE)
+ABORTED = re.compile(r"watchdog|nccl.*abort|communicator was aborted|DistBackendError", re.IGNORECASE)
+CUDA = re.compile(r"CUDA error|cudaError|device-side assert", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """`kind` names the way of ending without rank, node or time; `open` leaves the cause open."""
+
+    kind: str
+    weight: float
+    text: str
+    open: bool = False
+
+
+def judge(rank: RankState) -> Exit:
+    """Say what the end of a rank that died speaks for."""
+    if rank.signal:
+        return _by_signal(rank.signal)
+    if rank.error:
+        return _by_error(rank.error)
+    code = "unknown" if rank.exit_code is None else str(rank.exit_code)
+    return Exit(f"exit {code}", 0.0, f"ended with status {code} and gave no reason", open=True)
+
+
+def _by_signal(number: int) -> Exit:
+    name = _name(number)
+    if number == KILL:
+        return Exit(name, weights.KILLED, f"was killed by signal 9 ({name}) of unknown origin")
+    if number == TERM:
+        return Exit(name, weights.TERMINATED, f"was asked to end by signal 15 ({name})")
+    if number == ABORT:
+        return Exit(name, weights.ABORTED, f"aborted itself (signal 6, {name})")
+    return Exit(name, weights.FATAL_SIGNAL, f"died of signal {number} ({name})")
+
+
+def _name(number: int) -> str:
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _by_error(error: str) -> Exit:
+    kind = error.split(":", 1)[0].strip() or "error"
+    if RESET.search(error):
+        return Exit("peer reset", weights.PEER_RESET, f"lost a peer ({error})")
+    if ABORTED.search(error):
+        return Exit("abort", weights.ABORTED, f"was aborted by its communication library ({error})")
+    if TIMED_OUT.search(error):
+        return Exit("time-out", weights.TIME_OUT, f"timed out waiting for a peer ({error})")
+    if CUDA.search(error):
+        return Exit(f"CUDA {kind}", weights.CUDA_ERROR, f"met a CUDA error ({error})")
+    return Exit(kind, weights.EXCEPTION, f"raised {error}")

@@ -1,0 +1,144 @@
+"""The one reducer of a run: signals in, state forward, findings out.
+
+It is pure, so a worker may die anywhere and another goes on from the snapshot, and
+a recorded night can be replayed on a virtual clock through exactly this code.
+
+Call `sweep` only when every signal that is already durable has been observed: while
+a backlog waits, age and silence would be those of the backlog, not of the run.
+"""
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any, Self
+
+from controlplane.domain.detection import codec, deaths, intake, progress, sight, silence, view
+from controlplane.domain.detection.policy import RunPolicy
+from controlplane.domain.detection.state import COMPLETED, RESTING, RunState, Told
+from controlplane.domain.findings import Finding, Stage
+from controlplane.domain.signals import Signal
+
+SNAPSHOT_VERSION = 1
+MAX_TOLD = 256
+
+
+class RunMachine:
+    """Judges one run; all times are seconds since the epoch."""
+
+    def __init__(self, run: str, policy: RunPolicy, state: RunState | None = None) -> None:
+        """Watch `run` under `policy`, from nothing or from a restored state."""
+        self.policy = policy
+        self._state = state or RunState(run=run)
+
+    @property
+    def run(self) -> str:
+        """Give the name of the run."""
+        return self._state.run
+
+    def observe(self, signal: Signal, now: float) -> None:  # noqa: ARG002 - liveness rests on `received`
+        """Take one signal in; twice or a little out of order makes no difference."""
+        intake.take(self._state, signal, self.policy)
+
+    def sweep(self, now: float) -> list[Finding]:
+        """Judge at `now`; give only findings that are new or have changed."""
+        state, policy = self._state, self.policy
+        found = self._finished(now)
+        if state.attempt is not None and state.attempt.state != COMPLETED:
+            found += sight.look(state.sight, policy, now, run=state.run)
+            found += deaths.look(state, policy, now)
+            if not sight.frozen(state.sight, now):
+                found += silence.look(state, policy, now)
+                found += [] if silence.held(state, policy, now) else progress.look(state, policy, now)
+        state.sight.last_sweep = now
+        return self._news(found)
+
+    def rest(self, now: float) -> None:
+        """Note that we stop the attempt ourselves: what it does from now on is no trouble.
+
+        The detectors rest until the next attempt shows itself; only nodes that were
+        silent already go on being judged.
+        """
+        attempt = self._state.attempt
+        if attempt is not None and attempt.state != COMPLETED:
+            attempt.state, attempt.rested_at = RESTING, now
+
+    def nodes(self) -> tuple[str, ...]:
+        """Give the nodes whose own events the machine wants, the launcher's among them."""
+        return tuple(sorted(self._state.nodes))
+
+    def view(self, now: float | None = None) -> view.RunView:
+        """Give what a page shows, at `now` or at the last sweep."""
+        return view.make(self._state, self.policy, self._state.sight.last_sweep or 0.0 if now is None else now)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Give the whole state in JSON types; `restore` of it goes on exactly the same."""
+        return {"version": SNAPSHOT_VERSION, "state": codec.dump(self._state)}
+
+    @classmethod
+    def restore(cls, snapshot: Mapping[str, Any], policy: RunPolicy, run: str = "") -> Self:
+        """Go on from a snapshot; one that is empty or of another version begins anew."""
+        if snapshot.get("version") != SNAPSHOT_VERSION:
+            return cls(run, policy)
+        state = codec.load(RunState, snapshot["state"])
+        return cls(state.run, policy, state)
+
+    def _finished(self, now: float) -> list[Finding]:
+        """Take back what is still open about an attempt that ended well."""
+        state = self._state
+        attempt = state.attempt
+        if attempt is None or attempt.state != COMPLETED:
+            return []
+        still = [(key, told) for key, told in state.told.items() if told.stage != Stage.CLEARED]
+        return [_withdrawn(state.run, key, told, now) for key, told in still]
+
+    def _news(self, found: Iterable[Finding]) -> list[Finding]:
+        news = []
+        for finding in found:
+            told = self._state.told.get(finding.key)
+            digest = _digest(finding)
+            if told is None and finding.stage is Stage.CLEARED:
+                continue
+            if told is None or told.digest != digest:
+                self._state.told[finding.key] = _told(finding, digest)
+                news.append(finding)
+        self._forget()
+        return news
+
+    def _forget(self) -> None:
+        told = self._state.told
+        for key in list(told)[: max(0, len(told) - MAX_TOLD)]:
+            del told[key]
+
+
+def _digest(finding: Finding) -> str:
+    lines = [f"{line.entity}{line.weight:+.2f}{line.text}" for line in finding.evidence]
+    words = [finding.klass, finding.stage.value, finding.entity, finding.severity, finding.sentence, *sorted(lines)]
+    return blake2b("\n".join(words).encode(), digest_size=12).hexdigest()
+
+
+def _told(finding: Finding, digest: str) -> Told:
+    return Told(
+        attempt=finding.attempt,
+        klass=finding.klass,
+        stage=finding.stage.value,
+        entity=finding.entity,
+        detector=finding.detector,
+        severity=finding.severity,
+        began=finding.began,
+        digest=digest,
+    )
+
+
+def _withdrawn(run: str, key: str, told: Told, now: float) -> Finding:
+    return Finding(
+        key=key,
+        detector=told.detector,
+        klass=told.klass,
+        stage=Stage.CLEARED,
+        entity=told.entity,
+        began=told.began,
+        at=now,
+        run=run,
+        attempt=told.attempt,
+        severity="info",
+        sentence=f"run {run} had completed, so this was no trouble",
+    )

@@ -1,0 +1,63 @@
+"""Know when we cannot see, and say so instead of judging.
+
+If no node at all is heard, or if we ourselves were away, then age and silence say
+nothing about the run. Verdicts from them are frozen, and after our return they rest
+for a while, because what was delayed arrives late (methods 1 and 2).
+"""
+
+from controlplane.domain.detection.policy import RunPolicy
+from controlplane.domain.detection.state import SightState
+from controlplane.domain.findings import Finding, Stage
+
+DETECTOR = "D-19"
+
+
+def look(sight: SightState, policy: RunPolicy, now: float, *, run: str | None) -> list[Finding]:
+    """Note our own absence and our blindness; give the finding `blind` or its end."""
+    _notice_absence(sight, policy, now)
+    deaf_s = 0.0 if sight.last_word is None else now - max(sight.last_word, sight.resumed_at)
+    if sight.blind and (sight.last_word or 0.0) > sight.blind_since:
+        return [_end(sight, policy, now, run)]
+    if not sight.blind and deaf_s >= policy.blind_s:
+        sight.blind, sight.serial = True, sight.serial + 1
+        sight.blind_since = max(sight.last_word or 0.0, sight.resumed_at)
+    return [_finding(sight, Stage.CONFIRMED, sight.blind_since, run)] if sight.blind else []
+
+
+def frozen(sight: SightState, now: float) -> bool:
+    """Say whether verdicts from age and silence are frozen at `now`."""
+    return sight.blind or now < sight.observing_until
+
+
+def _notice_absence(sight: SightState, policy: RunPolicy, now: float) -> None:
+    if sight.last_sweep is not None and now - sight.last_sweep >= policy.blind_s:
+        _resume(sight, policy, now)
+    sight.last_sweep = now
+
+
+def _resume(sight: SightState, policy: RunPolicy, now: float) -> None:
+    sight.resumed_at, sight.observing_until = now, now + policy.observe_s
+
+
+def _end(sight: SightState, policy: RunPolicy, now: float, run: str | None) -> Finding:
+    sight.blind = False
+    _resume(sight, policy, now)
+    return _finding(sight, Stage.CLEARED, now, run)
+
+
+def _finding(sight: SightState, stage: Stage, at: float, run: str | None) -> Finding:
+    about = f"run {run}" if run else "the fleet"
+    seen = stage is Stage.CLEARED
+    words = f"{about} is heard again; verdicts rest while it is observed" if seen else f"no node of {about} is heard"
+    return Finding(
+        key=f"{run or 'fleet'}/blind/{sight.serial}",
+        detector=DETECTOR,
+        klass="blind",
+        stage=stage,
+        entity="platform",
+        began=sight.blind_since,
+        at=at,
+        run=run,
+        severity="info" if seen else "warning",
+        sentence=words,
+    )

@@ -1,0 +1,215 @@
+"""What a run's reducer remembers: one small record per rank, node and attempt.
+
+The detectors share it. `intake` alone writes facts into it; each detector keeps its
+own judgement in its own record, so that one can be read without the others. Times
+that end in `_at` are the control plane's clock in seconds, those in `_ms` the
+sender's clock in milliseconds.
+"""
+
+from dataclasses import dataclass, field
+
+MAX_RANKS = 65_536
+MAX_NODES = 16_384
+
+LIVE = "live"
+RESTING = "resting"
+ENDED = "ended"
+COMPLETED = "completed"
+NO_ATTEMPT = "waiting"
+
+
+@dataclass(slots=True)
+class PhaseMark:
+    """The newest phase event of a rank, by the rank's own clock."""
+
+    name: str = ""
+    open: bool = False
+    at: float = 0.0
+    at_ms: int = -1
+    began_at: float = 0.0
+    began_ms: int = -1
+    parts: int = 0
+    deadline_s: float | None = None
+
+
+@dataclass(slots=True)
+class Collected:
+    """What the last collection of stacks said about a rank."""
+
+    at: float = 0.0
+    answered: bool | None = None
+    proc_state: str = ""
+    frame: str = ""
+
+
+@dataclass(slots=True)
+class Member:
+    """A rank's place in a collective group: how far it came and who it missed."""
+
+    seq: int = -1
+    op: str = ""
+    missing: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class RankState:
+    """One rank of the current attempt."""
+
+    node: str = ""
+    pid: int | None = None
+    started_ms: int | None = None
+    exited_ms: int | None = None
+    exited_at: float | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str = ""
+    step: int | None = None
+    step_at: float = 0.0
+    step_ms: int = -1
+    window_step: int | None = None
+    compute_ms: float | None = None
+    wait_ms: float | None = None
+    data_ms: float | None = None
+    phase: PhaseMark = field(default_factory=PhaseMark)
+    collected: Collected = field(default_factory=Collected)
+    groups: dict[str, Member] = field(default_factory=dict)
+
+    @property
+    def exited(self) -> bool:
+        """Say whether the rank's process has ended and not been started again."""
+        return self.exited_ms is not None and (self.started_ms is None or self.exited_ms >= self.started_ms)
+
+    @property
+    def ended_well(self) -> bool:
+        """Say whether it ended with status 0."""
+        return self.exited and self.exit_code == 0 and not self.signal
+
+    @property
+    def died(self) -> bool:
+        """Say whether it ended in any other way, known or not."""
+        return self.exited and not self.ended_well
+
+
+@dataclass(slots=True)
+class AttemptState:
+    """The attempt under watch."""
+
+    number: int = 0
+    began_at: float = 0.0
+    announced: bool = False
+    state: str = LIVE
+    nodes: list[str] = field(default_factory=list)
+    world_size: int = 0
+    resume_step: int | None = None
+    ended_reason: str = ""
+    ended_at: float | None = None
+    exit_code: int | None = None
+    rested_at: float | None = None
+    ranks: dict[int, RankState] = field(default_factory=dict)
+    first_step: int | None = None
+    last_step: int | None = None
+    progress_step: int | None = None
+    progress_at: float = 0.0
+    rewinds: int = 0
+    samples: dict[int, list[float]] = field(default_factory=dict)
+    intervals: list[list[int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class NodeState:
+    """What is known of one node of the run, and the verdict on its silence."""
+
+    last_at: float | None = None
+    scheduler: str = ""
+    scheduler_ms: int = -1
+    verdict: str = ""
+    stage: str = ""
+    serial: int = 0
+    silent_since: float = 0.0
+    found_at: float = 0.0
+
+
+@dataclass(slots=True)
+class SightState:
+    """Whether we can see at all."""
+
+    last_sweep: float | None = None
+    last_word: float | None = None
+    resumed_at: float = 0.0
+    observing_until: float = 0.0
+    blind: bool = False
+    blind_since: float = 0.0
+    serial: int = 0
+
+
+@dataclass(slots=True)
+class HangState:
+    """The judgement of the progress detector."""
+
+    serial: int = 0
+    stage: str = ""
+    mark: float = 0.0
+    began: float = 0.0
+    suspected_at: float = 0.0
+    confirmed_at: float = 0.0
+    what: str = ""
+    deadline_s: float = 0.0
+    k: float | None = None
+    k_raised_at: float = 0.0
+
+
+@dataclass(slots=True)
+class DeathState:
+    """The judgement of the detector of dead ranks, for the current attempt."""
+
+    found_at: float | None = None
+    told_at: float = 0.0
+    klass: str = ""
+
+
+@dataclass(slots=True)
+class Told:
+    """What was last said under a finding's key."""
+
+    attempt: int | None = None
+    klass: str = ""
+    stage: str = ""
+    entity: str = ""
+    detector: str = ""
+    severity: str = ""
+    began: float = 0.0
+    digest: str = ""
+
+
+@dataclass(slots=True)
+class RunState:
+    """Everything that a run's reducer remembers."""
+
+    run: str = ""
+    launcher: str = ""
+    instrumented: bool = False
+    high_water_step: int = 0
+    high_water_at: float | None = None
+    loss: float | None = None
+    grad_norm: float | None = None
+    tokens_per_s: float | None = None
+    history: list[float] = field(default_factory=list)
+    history_world: int = 0
+    wholes: dict[str, list[float]] = field(default_factory=dict)
+    parts: dict[str, list[float]] = field(default_factory=dict)
+    attempt: AttemptState | None = None
+    nodes: dict[str, NodeState] = field(default_factory=dict)
+    sight: SightState = field(default_factory=SightState)
+    hang: HangState = field(default_factory=HangState)
+    death: DeathState = field(default_factory=DeathState)
+    told: dict[str, Told] = field(default_factory=dict)
+
+    @property
+    def live(self) -> AttemptState | None:
+        """Give the attempt when the detectors of progress and death watch it."""
+        return self.attempt if self.attempt is not None and self.attempt.state in (LIVE, ENDED) else None
+
+    @property
+    def troubled(self) -> bool:
+        """Say whether this attempt is known not to advance any more."""
+        return self.death.found_at is not None or self.hang.stage == "confirmed"
