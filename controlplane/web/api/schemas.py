@@ -1,0 +1,340 @@
+"""What the REST API shows. Times are ISO 8601 in UTC; units are in the names."""
+
+from datetime import datetime
+from typing import Any
+
+from ninja import Schema
+from pydantic import Field
+
+from controlplane.chronicle.models import Entry
+from controlplane.incidents.models import Incident
+from controlplane.runbooks.models import Execution
+from controlplane.runs.models import Run
+
+
+class Problem(Schema):
+    """An error: `code` is stable, `message` is for people, `field` names what is wrong with a request."""
+
+    code: str
+    message: str
+    field: str | None = None
+
+
+class Me(Schema):
+    """The person who asks."""
+
+    name: str
+    role: str
+    may: list[str]
+
+
+class RunOut(Schema):
+    """One training goal."""
+
+    name: str
+    state: str
+    mode: str
+    held: bool
+    held_by: str
+    launcher: str
+    nodes_wanted: int
+    gpus_per_node: int
+    policy: dict[str, Any]
+    created_at: datetime
+    high_water_step: int
+    high_water_at: datetime | None
+    attempt: int | None = None
+
+    @staticmethod
+    def resolve_attempt(run: Run) -> int | None:
+        """Number of the newest attempt."""
+        return run.attempts.order_by("-number").values_list("number", flat=True).first()
+
+
+class AttemptOut(Schema):
+    """One launch of a run."""
+
+    number: int
+    state: str
+    nodes: list[str]
+    world_size: int
+    scheduler: str
+    job_id: str
+    resume_step: int
+    started_at: datetime
+    first_step_at: datetime | None
+    last_step: int | None
+    last_step_at: datetime | None
+    exited_at: datetime | None
+    reason: str
+    exit_code: int | None
+
+
+class CheckpointOut(Schema):
+    """One saved state of a run in one tier."""
+
+    id: int
+    step: int
+    tier: str
+    path: str
+    state: str
+    why: str
+    attempt: int
+    bytes: int | None
+    files: int | None
+    expected_files: int | None
+    blocking_ms: float | None
+    duration_ms: float | None
+    began_at: datetime | None
+    completed_at: datetime | None
+    verified_at: datetime | None
+
+
+class IncidentBrief(Schema):
+    """One problem, as in the list."""
+
+    id: int
+    run: str | None
+    attempt: int | None
+    klass: str = Field(serialization_alias="class")
+    severity: str
+    state: str
+    title: str
+    began_at: datetime
+    opened_at: datetime
+    confirmed_at: datetime | None
+    acknowledged_at: datetime | None
+    acknowledged_by: str
+    decided_at: datetime | None
+    mitigated_at: datetime | None
+    resolved_at: datetime | None
+    losses: dict[str, Any]
+
+    @staticmethod
+    def resolve_run(incident: Incident) -> str | None:
+        """Name of the run; null for a problem of the fleet."""
+        return incident.run.name if incident.run else None
+
+
+class FindingOut(Schema):
+    """A detector's judgement with the evidence it rests on."""
+
+    key: str
+    detector: str
+    klass: str = Field(serialization_alias="class")
+    stage: str
+    entity: str
+    began_at: datetime
+    found_at: datetime
+    confirmed_at: datetime | None
+    cleared_at: datetime | None
+    evidence: list[Any]
+    facts: dict[str, Any]
+
+
+class IncidentOut(IncidentBrief):
+    """One problem with everything that is known about it."""
+
+    blamed: list[Any]
+    cleared: list[Any]
+    decision: dict[str, Any]
+    root_cause: str
+    findings: list[FindingOut]
+    executions: list[int]
+
+    @staticmethod
+    def resolve_findings(incident: Incident) -> list[Any]:
+        """All findings, oldest first."""
+        return list(incident.findings.order_by("found_at", "pk"))
+
+    @staticmethod
+    def resolve_executions(incident: Incident) -> list[int]:
+        """Ids of the executions for this incident, oldest first."""
+        return list(incident.executions.order_by("pk").values_list("pk", flat=True))
+
+
+class EntryOut(Schema):
+    """One sentence of a chronicle."""
+
+    number: int
+    happened_at: datetime
+    recorded_at: datetime
+    kind: str
+    sentence: str
+    actor_kind: str
+    actor: str
+    data: dict[str, Any]
+    corrects: int | None
+
+    @staticmethod
+    def resolve_corrects(entry: Entry) -> int | None:
+        """Number of the entry that this one corrects."""
+        return entry.corrects.number if entry.corrects else None
+
+
+class NodeOut(Schema):
+    """A machine that an agent speaks for."""
+
+    name: str
+    state: str
+    state_reason: str
+    state_since: datetime
+    state_actor_kind: str
+    held: bool
+    head: bool
+    identity_conflict: bool
+    agent_version: str
+    incarnation: str
+    boot_id: str
+    labels: dict[str, Any]
+    hardware: dict[str, Any]
+    capabilities: list[Any]
+    enrolled_at: datetime
+    last_seen_at: datetime | None
+
+
+class LedgerOut(Schema):
+    """One move of a node."""
+
+    at: datetime
+    from_state: str
+    to_state: str
+    reason: str
+    evidence: list[Any]
+    actor_kind: str
+    actor: str
+    incident_id: int | None
+    strike: bool
+
+
+class ExecutionBrief(Schema):
+    """One use of a runbook, as in the list."""
+
+    id: int
+    runbook: str
+    version: int
+    incident_id: int
+    run: str
+    attempt: int
+    state: str
+    step_index: int
+    wake_at: datetime | None
+    created_at: datetime
+    finished_at: datetime | None
+    outcome: str
+
+    @staticmethod
+    def resolve_run(execution: Execution) -> str:
+        """Name of the run."""
+        return execution.run.name
+
+
+class StepOut(Schema):
+    """One try of one runbook step."""
+
+    index: int
+    name: str
+    try_number: int
+    state: str
+    intent: dict[str, Any]
+    result: dict[str, Any]
+    sentence: str
+    started_at: datetime
+    finished_at: datetime | None
+    deadline: datetime | None
+
+
+class ExecutionOut(ExecutionBrief):
+    """One use of a runbook with its steps."""
+
+    steps: list[StepOut]
+    context: dict[str, Any]
+
+    @staticmethod
+    def resolve_steps(execution: Execution) -> list[Any]:
+        """Every try of every step, in order."""
+        return list(execution.steps.all())
+
+
+class EventOut(Schema):
+    """One event as an agent sent it."""
+
+    id: int
+    received_at: datetime
+    node: str
+    incarnation: str
+    seq: int
+    at_ms: int
+    kind: str
+    run: str | None
+    attempt: int | None
+    rank: int | None
+    data: dict[str, Any]
+
+
+class EnrolmentOut(Schema):
+    """A fresh enrolment token; it is shown this once."""
+
+    token: str
+    uses: int
+    expires_at: datetime
+
+
+class NewRun(Schema):
+    """A run to create."""
+
+    name: str
+    launcher: str
+    nodes_wanted: int
+    gpus_per_node: int = 1
+    mode: str = "autopilot"
+    policy: dict[str, Any] = {}
+
+
+class Launch(Schema):
+    """The nodes to launch on; left out, healthy and spare nodes are chosen."""
+
+    nodes: list[str] | None = Field(None, max_length=10_000)
+
+
+class ModeIn(Schema):
+    """watch, ask or autopilot."""
+
+    mode: str
+
+
+class NoteIn(Schema):
+    """A note in Markdown."""
+
+    text: str
+
+
+class SentenceIn(Schema):
+    """What is known better by now."""
+
+    sentence: str
+
+
+class ReasonIn(Schema):
+    """Why it is done."""
+
+    reason: str = Field(min_length=1, max_length=2000)
+
+
+class OptionalReasonIn(Schema):
+    """Why it is done, if there is something to say."""
+
+    reason: str = Field("", max_length=2000)
+
+
+class ReleaseIn(OptionalReasonIn):
+    """Where a node goes from quarantine."""
+
+    to: str = "spare"
+
+
+class EnrolmentIn(Schema):
+    """How many nodes the token may enrol, and for how long."""
+
+    uses: int = 1
+    ttl_s: int = 3600

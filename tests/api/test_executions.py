@@ -1,0 +1,49 @@
+import pytest
+
+from controlplane.events.models import Event
+from controlplane.runbooks.models import Execution
+from tests.api.conftest import NOW
+
+
+def test_an_execution_is_shown_with_its_steps(api, execution):
+    shown = api.get(f"executions/{execution.pk}").json()
+    assert (shown["runbook"], shown["run"], shown["state"]) == ("restart-from-checkpoint", "demo", "proposed")
+    assert [(step["name"], step["state"]) for step in shown["steps"]] == [("collect", "done")]
+
+
+def test_executions_are_listed_by_state_and_incident(api, execution, incident):
+    ids = lambda **query: [item["id"] for item in api.get("executions", **query).json()["items"]]  # noqa: E731
+    assert ids() == ids(state="proposed") == ids(incident=incident.pk) == [execution.pk]
+    assert ids(state="running") == ids(incident=incident.pk + 1) == []
+
+
+def test_a_proposal_is_approved_once(api, execution):
+    assert api.post(f"executions/{execution.pk}/approve").json()["state"] in {"running", "waiting"}
+    assert api.post(f"executions/{execution.pk}/approve").status_code == 409
+
+
+def test_a_proposal_is_rejected_with_a_reason(api, execution):
+    shown = api.post(f"executions/{execution.pk}/reject", reason="maintenance").json()
+    assert shown["state"] == "rejected"
+    assert "maintenance" in shown["outcome"]
+
+
+def test_an_execution_is_paused_resumed_and_stopped(api, execution):
+    Execution.objects.update(state="waiting")
+    path = f"executions/{execution.pk}"
+    assert api.post(f"{path}/pause").json()["state"] == "paused"
+    assert api.post(f"{path}/resume").json()["state"] in {"running", "waiting"}
+    assert api.post(f"{path}/stop").json()["state"] == "stopped"
+    assert api.post(f"{path}/pause").status_code == 409
+
+
+@pytest.mark.parametrize("query", [{"run": "demo"}, {"node": "n01"}, {}])
+def test_the_newest_events_are_shown(api, query):
+    for number in (1, 2, 3):
+        Event.objects.create(
+            id=number, received_at=NOW, node="n01", incarnation="i", seq=number, at_ms=number, kind="rank.step",
+            run="demo", data={"step": number},
+        )  # fmt: skip
+    shown = api.get("events", limit=2, **query).json()
+    assert [event["data"]["step"] for event in shown] == [3, 2]
+    assert api.get("events", run="other").json() == []
