@@ -225,10 +225,21 @@ class Agent:
         spool: dict[str, Any] = {**self.spool.stats(), "dropped_by_kind": self.spool.dropped()}
         if self.spool.fault is not None:
             spool["error"] = self.spool.fault
-        readers = {"ranks": self._ranks.reader(), "health": self._health.reader(), **self._logs.reader()}
+        self._tell_malformed()
+        readers = {
+            "hooks": {"ok": True, "last_read_age_s": 0.0}, "ranks": self._ranks.reader(),
+            "health": self._health.reader(), **self._logs.reader(),
+        }  # fmt: skip
         uptime_s = round(time.monotonic() - self._began, 1)
         data = {"uptime_s": uptime_s, "readers": readers, "spool": spool, "lag_ms": lag_ms}
         self.sender.heartbeat(data, _now_ms())
+
+    def _tell_malformed(self) -> None:
+        count, self._hooks.malformed = self._hooks.malformed, 0
+        if count:
+            text = f"{count} datagrams of training hooks were malformed"
+            log.warning("%s", text)
+            self.emit({"kind": "node.log", "data": {"source": "agent", "text": text}})
 
     # ── ranks ──────────────────────────────────────────────────────────────
 

@@ -17,14 +17,14 @@ class Backoff:
 
     first_s: float = 0.5
     max_s: float = 30.0
-    random: random.Random = field(default_factory=random.Random)
+    dice: random.Random = field(default_factory=random.Random)
     failures: int = 0
 
     def failed(self, retry_after_s: float = 0.0) -> float:
         """Count a failure and give the time to wait; `retry_after_s` is the server's own word."""
         ceiling = min(self.max_s, self.first_s * 2.0 ** min(self.failures, MAX_DOUBLINGS))
         self.failures += 1
-        return min(retry_after_s, RETRY_AFTER_MAX_S) + self.random.uniform(0.0, ceiling)
+        return min(retry_after_s, RETRY_AFTER_MAX_S) + self.dice.uniform(0.0, ceiling)
 
     def succeeded(self) -> None:
         """Start from the beginning again."""

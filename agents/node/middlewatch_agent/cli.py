@@ -54,7 +54,8 @@ def run(options: argparse.Namespace) -> int:
 def _attach(agent: Any, config: AgentConfig) -> None:
     from middlewatch_agent import collect  # noqa: PLC0415
 
-    collect.attach(agent)
+    if hasattr(collect, "attach"):
+        collect.attach(agent)
     if config.launcher:
         from middlewatch_agent import launcher  # noqa: PLC0415 - on head nodes only
 
