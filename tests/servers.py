@@ -79,6 +79,7 @@ def _start() -> None:
     )
     os.environ["DATABASE_URL"] = servers.database_url
     os.environ["REDIS_URL"] = servers.redis_url
+    os.environ.setdefault("MIDDLEWATCH_SECRET_KEY", "only-for-tests-" + "x" * 32)
 
 
 def pytest_unconfigure() -> None:

@@ -91,6 +91,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "controlplane.access.middleware.SignInRequired",
     "controlplane.access.middleware.OwnPasswordRequired",
+    "controlplane.web.errors.ErrorPages",
 ]
 
 ROOT_URLCONF = "controlplane.urls"
@@ -173,6 +174,7 @@ CSRF_COOKIE_NAME = f"middlewatch_csrf_{_ADDRESS.port or _ADDRESS.scheme}"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _ADDRESS.scheme == "https"
 CSRF_TRUSTED_ORIGINS = [f"{_ADDRESS.scheme}://{_ADDRESS.netloc}"]
 X_FRAME_OPTIONS = "DENY"
+CSRF_FAILURE_VIEW = "controlplane.web.errors.csrf_failed"
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

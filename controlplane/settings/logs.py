@@ -7,7 +7,7 @@ containers, collectors) gets one JSON object for each line.
 import sys
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor, WrappedLogger
 
 from controlplane.settings.env import LogFormat
 
@@ -18,6 +18,13 @@ SHARED: list[Processor] = [
     structlog.stdlib.ExtraAdder(),
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 ]
+QUIET = {"level": "WARNING"}  # a line for each request or message would drown the rest
+
+
+def _without_colours(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Drop the coloured copy of the message that uvicorn adds."""
+    event.pop("color_message", None)
+    return event
 
 
 def _renderers(chosen: LogFormat) -> list[Processor]:
@@ -35,7 +42,7 @@ def configure(level: str, chosen: LogFormat) -> dict[str, object]:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    processors = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(chosen)]
+    processors = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, _without_colours, *_renderers(chosen)]
     own = {"handlers": [], "propagate": True}
     return {
         "version": 1,
@@ -54,8 +61,10 @@ def configure(level: str, chosen: LogFormat) -> dict[str, object]:
             "django.server": own,
             "uvicorn": own,
             "uvicorn.error": own,
-            "uvicorn.access": own,
+            "uvicorn.access": own | QUIET,
             "celery": own,
-            "celery.app.trace": {"level": "WARNING"},
+            "celery.beat": QUIET,
+            "celery.app.trace": QUIET,
+            "celery.worker.strategy": QUIET,
         },
     }

@@ -7,7 +7,6 @@ creates and drops databases under them.
 from controlplane.settings.base import *  # noqa: F403
 from controlplane.settings.base import DATABASES
 
-SECRET_KEY = "only-for-tests-" + "x" * 32
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 _options = DATABASES["default"]["OPTIONS"]
