@@ -161,3 +161,12 @@ def expire_commands(now: datetime) -> list[Command]:
             command.state, command.finished_at = CommandState.EXPIRED, now
             command.save(update_fields=["state", "finished_at"])
     return found
+
+
+WAITING = """
+    SELECT node.name, count(*) FROM fleet_command AS command JOIN fleet_node AS node ON node.id = command.node_id
+    WHERE command.state IN ('pending', 'leased', 'running') AND command.deadline > now()
+        AND (command.leased_until IS NULL OR command.leased_until <= now())
+    GROUP BY node.name
+"""
+"""Nodes with commands that may be handed out now: `handable` as ingest's event loop asks it."""

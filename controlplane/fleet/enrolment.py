@@ -18,7 +18,7 @@ ROTATION_GRACE = timedelta(hours=1)
 """How long the old token lives on, for an agent that never got the answer."""
 
 
-def create_enrolment_token(by: str, now: datetime, *, uses: int = 1, ttl: timedelta = timedelta(hours=1)) -> str:
+def create_enrolment_token(by: str, now: datetime, uses: int = 1, ttl: timedelta = timedelta(hours=1)) -> str:
     """Make a token that enrols up to `uses` nodes within `ttl`; it is shown this once."""
     if not 1 <= uses <= MAX_USES:
         raise Invalid("uses", f"must be between 1 and {MAX_USES}")

@@ -40,6 +40,10 @@ class Node(models.Model):
     enrolled_at = models.DateTimeField()
     last_seen_at = models.DateTimeField(null=True)
 
+    def __str__(self) -> str:
+        """Return its name."""
+        return self.name
+
 
 class NodeToken(models.Model):
     """Bearer token of one agent; only its hash is stored."""

@@ -1,0 +1,1 @@
+"""The raw ASGI application that agents talk to, beside Django's."""
