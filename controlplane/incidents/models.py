@@ -23,7 +23,8 @@ class Incident(models.Model):
     """One open problem of a run or of the fleet."""
 
     run = models.ForeignKey("runs.Run", null=True, on_delete=models.CASCADE, related_name="incidents")
-    attempt = models.PositiveIntegerField(null=True)
+    attempt = models.PositiveIntegerField(null=True, help_text="the newest attempt that it is about")
+    onset_step = models.BigIntegerField(null=True, help_text="high-water step when it happened")
     klass = models.CharField(max_length=32, db_column="class", help_text="class of wire.md")
     severity = models.CharField(max_length=16, choices=Severity, default=Severity.CRITICAL)
     state = models.CharField(max_length=16, choices=IncidentState, default=IncidentState.OPEN)
@@ -48,17 +49,27 @@ class Incident(models.Model):
 
 
 class Finding(models.Model):
-    """A detector's judgement, kept with the numbers that tripped it."""
+    """A detector's judgement, kept with the numbers that tripped it.
+
+    `key` is the detector's own key behind the run's number, so that two runs never
+    share a finding.
+    """
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="findings")
-    key = models.CharField(max_length=200, unique=True)
+    key = models.CharField(max_length=200)
     detector = models.CharField(max_length=8)
     klass = models.CharField(max_length=32, db_column="class")
     stage = models.CharField(max_length=16, help_text="suspect, confirmed or cleared")
     entity = models.CharField(max_length=150)
+    attempt = models.PositiveIntegerField(null=True)
+    severity = models.CharField(max_length=16, choices=Severity, default=Severity.CRITICAL)
+    sentence = models.TextField(blank=True)
     began_at = models.DateTimeField()
     found_at = models.DateTimeField()
     confirmed_at = models.DateTimeField(null=True)
     cleared_at = models.DateTimeField(null=True)
     evidence = models.JSONField(default=list, help_text="[{at, weight, entity, text}]")
     facts = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["incident", "key"], name="finding_once_in_incident")]

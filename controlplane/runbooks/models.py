@@ -2,6 +2,8 @@
 
 from django.db import models
 
+from controlplane.runs.leases import Leased
+
 
 class ExecutionState(models.TextChoices):
     """Life of an execution; the last four are final."""
@@ -16,7 +18,7 @@ class ExecutionState(models.TextChoices):
     REJECTED = "rejected"
 
 
-class Execution(models.Model):
+class Execution(Leased):
     """One use of a runbook on one incident."""
 
     runbook = models.CharField(max_length=64)
@@ -27,14 +29,18 @@ class Execution(models.Model):
     state = models.CharField(max_length=16, choices=ExecutionState, default=ExecutionState.RUNNING)
     step_index = models.PositiveIntegerField(default=0)
     context = models.JSONField(default=dict, help_text="what earlier steps found out")
-    owner = models.CharField(max_length=100, blank=True)
-    lease_until = models.DateTimeField(null=True)
-    fence = models.BigIntegerField(default=0, help_text="grows with each claim; an older claim writes nothing")
     wake_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)
     outcome = models.TextField(blank=True)
     key = models.CharField(max_length=200, unique=True, help_text="one execution per incident and attempt")
+    held_by = models.CharField(max_length=100, blank=True, help_text="what keeps it from going on, empty when nothing")
+    paused_by = models.CharField(max_length=150, blank=True)
+    approved_by = models.CharField(max_length=150, blank=True)
+    still_since = models.DateTimeField(null=True, help_text="held or paused since; limits do not run meanwhile")
+
+    class Meta:
+        indexes = [models.Index(fields=["state", "wake_at"], name="execution_state_wake")]
 
 
 class StepRun(models.Model):

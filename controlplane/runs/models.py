@@ -2,6 +2,8 @@
 
 from django.db import models
 
+from controlplane.runs.leases import Leased
+
 
 class RunState(models.TextChoices):
     """Where a run stands as a whole."""
@@ -58,10 +60,13 @@ class Attempt(models.Model):
     job_id = models.CharField(max_length=100, blank=True)
     resume_step = models.BigIntegerField(default=0)
     resume_path = models.TextField(blank=True)
+    high_water_before = models.BigIntegerField(default=0, help_text="furthest step of the run when it was opened")
     started_at = models.DateTimeField()
     first_step_at = models.DateTimeField(null=True)
+    beyond_at = models.DateTimeField(null=True, help_text="first step beyond high_water_before")
     last_step = models.BigIntegerField(null=True)
     last_step_at = models.DateTimeField(null=True)
+    stopping_at = models.DateTimeField(null=True, help_text="we stop it: its end is no fault")
     exited_at = models.DateTimeField(null=True)
     reason = models.CharField(max_length=16, blank=True)
     exit_code = models.IntegerField(null=True)
@@ -71,14 +76,15 @@ class Attempt(models.Model):
         constraints = [models.UniqueConstraint(fields=["run", "number"], name="attempt_number_in_run")]
 
 
-class Machine(models.Model):
+class Machine(Leased):
     """Stored state of the one reducer of a run (or of the fleet, `run` empty)."""
 
     name = models.CharField(max_length=100, unique=True, help_text="run:<id> or fleet")
     run = models.OneToOneField(Run, null=True, on_delete=models.CASCADE, related_name="machine")
     snapshot = models.JSONField(default=dict)
     cursor = models.BigIntegerField(default=0, help_text="id of the last event observed")
-    version = models.BigIntegerField(default=0)
-    lease_owner = models.CharField(max_length=100, blank=True)
-    lease_until = models.DateTimeField(null=True)
+    version = models.BigIntegerField(default=0, help_text="grows with each save; memory of another version is stale")
+    rested_attempt = models.PositiveIntegerField(
+        default=0, help_text="newest attempt whose stop the reducer was told of"
+    )
     swept_at = models.DateTimeField(null=True)

@@ -13,8 +13,8 @@ from controlplane.domain.recovery.runbook import StepSpec
 
 ALLOWED: Mapping[str, frozenset[str]] = {
     "proposed": frozenset({"running", "rejected", "stopped"}),
-    "running": frozenset({"waiting", "paused", "succeeded", "failed", "stopped"}),
-    "waiting": frozenset({"running", "paused", "succeeded", "failed", "stopped"}),
+    "running": frozenset({"proposed", "waiting", "paused", "succeeded", "failed", "stopped"}),
+    "waiting": frozenset({"proposed", "running", "paused", "succeeded", "failed", "stopped"}),
     "paused": frozenset({"running", "stopped"}),
     "succeeded": frozenset(),
     "failed": frozenset(),

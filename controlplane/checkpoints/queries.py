@@ -1,0 +1,63 @@
+"""Read the checkpoint ledger."""
+
+from datetime import datetime
+
+from django.db.models import QuerySet
+
+from controlplane.checkpoints.models import Checkpoint, CheckpointState
+from controlplane.domain.checkpoints.restore import (
+    RESTORABLE,
+    Candidate,
+    Exposure,
+    RestoreChoice,
+    choose_restore_point,
+    exposure,
+)
+from controlplane.runs import queries as runs
+from controlplane.runs.models import Run
+from controlplane.runs.times import seconds
+
+LOOKED_AT = 100
+USABLE = tuple(sorted(RESTORABLE))
+
+
+def of_run(run: Run) -> QuerySet[Checkpoint]:
+    """Return the checkpoints of a run, newest step first."""
+    return Checkpoint.objects.filter(run=run)
+
+
+def newest_complete(run: Run) -> Checkpoint | None:
+    """Return the newest checkpoint that can be restored."""
+    return of_run(run).filter(state__in=USABLE).first()
+
+
+def has_saved(run: Run) -> bool:
+    """Tell whether the ledger ever knew a complete checkpoint of the run."""
+    return of_run(run).exclude(completed_at=None).exists()
+
+
+def restore_point(run: Run) -> RestoreChoice:
+    """Choose where a restart would begin now; step 0 when nothing can be restored."""
+    known = of_run(run).exclude(state=CheckpointState.DELETED)[:LOOKED_AT]
+    return choose_restore_point([_candidate(row) for row in known], high_water=run.high_water_step)
+
+
+def _candidate(row: Checkpoint) -> Candidate:
+    return Candidate(step=row.step, path=row.path, state=row.state, tier=row.tier, why=row.why)
+
+
+def exposed(run: Run, now: datetime) -> Exposure | None:
+    """Measure what a crash at `now` would lose; None before the first launch."""
+    attempt = runs.newest_attempt(run)
+    if attempt is None:
+        return None
+    saved = newest_complete(run)
+    captured = (saved.began_at or saved.completed_at) if saved else None
+    return exposure(
+        last_step=attempt.last_step or attempt.resume_step,
+        restore_step=saved.step if saved else 0,
+        captured_at=seconds(captured) if captured else None,
+        started_at=seconds(attempt.first_step_at or attempt.started_at),
+        now=seconds(now),
+        gpus=run.gpus_per_node * len(attempt.nodes),
+    )

@@ -1,0 +1,119 @@
+"""What people and runbooks do to incidents.
+
+Acknowledging stops nothing: it says that somebody looks. Mitigated means that
+training moves again; resolved needs the cause excluded or named, or the onset
+passed with a durable checkpoint behind it (methods 11.11). Findings come in
+through `record`.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from controlplane.domain.errors import Conflict, Invalid
+from controlplane.incidents.models import Incident, IncidentState
+from controlplane.incidents.record import record
+from controlplane.incidents.settle import settle
+from controlplane.incidents.telling import shown, stream, tell_both
+from controlplane.runs.book import Book
+
+__all__ = ["acknowledge", "decide", "mitigate", "note", "record", "resolve", "settle"]
+
+MAX_NOTE = 10_000
+PERSON = "person"
+
+
+def acknowledge(incident: Incident, by: str, now: datetime) -> None:
+    """Say that a person looks at the incident; automation goes on.
+
+    Raises:
+        Conflict: it is resolved, or somebody acknowledged it before.
+    """
+    open_ones = Incident.objects.filter(pk=incident.pk, acknowledged_at=None).exclude(state=IncidentState.RESOLVED)
+    with transaction.atomic():
+        if not open_ones.update(acknowledged_at=now, acknowledged_by=by):
+            raise Conflict(_why_not(incident))
+        book = Book(now, PERSON, by)
+        book.tell(stream(incident), "acknowledge", f"{by} acknowledged the incident. The runbook goes on.")
+        book.write()
+        shown(incident)
+    incident.acknowledged_at, incident.acknowledged_by = now, by
+
+
+def _why_not(incident: Incident) -> str:
+    incident.refresh_from_db()
+    if incident.acknowledged_at is not None:
+        return f"{incident.acknowledged_by} acknowledged it before"
+    return "the incident is resolved"
+
+
+def note(incident: Incident, text: str, by: str, now: datetime) -> None:
+    """Add a person's note (Markdown) to the chronicle of an incident.
+
+    Raises:
+        Invalid: the note is empty or longer than MAX_NOTE characters.
+    """
+    said = text.strip()
+    if not said:
+        raise Invalid("text", "must not be empty")
+    if len(said) > MAX_NOTE:
+        raise Invalid("text", f"must be at most {MAX_NOTE} characters")
+    with transaction.atomic():
+        book = Book(now, PERSON, by)
+        book.tell(stream(incident), "note", said)
+        book.write()
+        shown(incident)
+
+
+def decide(incident: Incident, decision: Mapping[str, Any], now: datetime) -> bool:
+    """Store what was decided about the incident; False when it is what was decided before."""
+    if incident.decision == dict(decision):
+        return False
+    Incident.objects.filter(pk=incident.pk).update(decision=dict(decision), decided_at=incident.decided_at or now)
+    incident.decision, incident.decided_at = dict(decision), incident.decided_at or now
+    shown(incident)
+    return True
+
+
+def mitigate(
+    incident: Incident, sentence: str, now: datetime, *, book: Book, losses: Mapping[str, Any] | None = None
+) -> bool:
+    """Record that training moves again, and what it cost; False when the incident is no longer open.
+
+    Part of the caller's transaction.
+    """
+    if losses is not None:
+        Incident.objects.filter(pk=incident.pk).update(losses=dict(losses))
+    open_one = Incident.objects.filter(pk=incident.pk, state=IncidentState.OPEN)
+    moved = bool(open_one.update(state=IncidentState.MITIGATED, mitigated_at=now))
+    incident.refresh_from_db()
+    if moved:
+        tell_both(incident, "mitigated", sentence, book, key=f"incident:{incident.pk}:mitigated")
+    return moved
+
+
+def resolve(incident: Incident, sentence: str, now: datetime, *, book: Book, root_cause: str = "") -> bool:
+    """Close the incident; False when it was closed before. Part of the caller's transaction."""
+    cause = {"root_cause": root_cause} if root_cause else {}
+    going = Incident.objects.filter(pk=incident.pk).exclude(state=IncidentState.RESOLVED)
+    if not going.update(state=IncidentState.RESOLVED, resolved_at=now, **cause):
+        return False
+    incident.refresh_from_db()
+    tell_both(incident, "resolved", sentence, book, key=f"incident:{incident.pk}:resolved")
+    return True
+
+
+def resolve_by_hand(incident: Incident, by: str, now: datetime, *, root_cause: str = "") -> None:
+    """Close the incident by a person's word.
+
+    Raises:
+        Conflict: it is resolved already.
+    """
+    with transaction.atomic():
+        book = Book(now, PERSON, by)
+        because = f" Cause: {root_cause}" if root_cause else ""
+        if not resolve(incident, f"{by} resolved the incident.{because}", now, book=book, root_cause=root_cause):
+            raise Conflict("the incident is resolved already")
+        book.write()

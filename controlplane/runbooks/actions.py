@@ -1,0 +1,187 @@
+"""What people do to executions, and how an incident is followed up.
+
+A person's word is a compare-and-set like everybody's: whoever comes second is told
+what happened meanwhile. The next look of any worker carries it out.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from controlplane.checkpoints import queries as checkpoints
+from controlplane.domain.chronicle import sentences
+from controlplane.domain.errors import Conflict, Invalid, Refused
+from controlplane.domain.fleet.states import USABLE
+from controlplane.fleet import actions as fleet
+from controlplane.fleet import queries as fleet_queries
+from controlplane.incidents.models import Incident, IncidentState
+from controlplane.incidents.telling import shown, stream
+from controlplane.quarantine import actions as quarantine
+from controlplane.runbooks import engine, registry
+from controlplane.runbooks.consider import consider
+from controlplane.runbooks.models import Execution, ExecutionState
+from controlplane.runbooks.queries import LIVE
+from controlplane.runs import actions as runs
+from controlplane.runs.book import Book
+from controlplane.runs.models import Attempt, AttemptState, Mode, Run, RunState
+
+__all__ = ["approve", "consider", "follow", "launch", "pause", "pursue", "reject", "resume", "stop", "withdraw_idle"]
+
+PERSON = "person"
+MAX_FOLLOWED = 3
+"""Executions that one look at an incident may begin; the next look begins more."""
+START_WITHIN = timedelta(seconds=60)
+
+
+def follow(incident: Incident, owner: str, now: datetime) -> None:
+    """Consider an incident and carry its execution on; one that fails is considered again at once."""
+    for _ in range(MAX_FOLLOWED):
+        execution = consider(incident, now)
+        if execution is None or not engine.advance(execution.pk, owner, now):
+            return
+        execution.refresh_from_db()
+        if execution.state != ExecutionState.FAILED:
+            return
+
+
+def approve(execution: Execution, by: str, now: datetime) -> None:
+    """Let a proposed execution start on a person's word.
+
+    Raises:
+        Refused: the run is only watched, or held.
+        Conflict: it is not proposed any more.
+    """
+    run = Run.objects.get(pk=execution.run_id)
+    if run.mode == Mode.WATCH:
+        raise Refused(f"{run.name} is set to watch: nothing acts on it")
+    if run.held:
+        raise Refused(f"{run.name} is held by {run.held_by}")
+    told = sentences.approved(by, registry.runbook(execution.runbook))
+    changes = {"approved_by": by, "held_by": "", "wake_at": now}
+    _move(execution, [ExecutionState.PROPOSED], ExecutionState.RUNNING, changes, "approved", told, by, now)
+
+
+def reject(execution: Execution, by: str, now: datetime, why: str = "") -> None:
+    """Turn a proposal down; it is not made again for the same attempt. `Conflict` when it is none any more."""
+    told = sentences.rejected(by, registry.runbook(execution.runbook), why)
+    changes = {"outcome": told, "finished_at": now, "held_by": ""}
+    _move(execution, [ExecutionState.PROPOSED], ExecutionState.REJECTED, changes, "rejected", told, by, now)
+
+
+def pause(execution: Execution, by: str, now: datetime) -> None:
+    """Keep an execution from its next act; a command that is under way ends. `Conflict` when it is not live."""
+    told = sentences.paused(by, registry.runbook(execution.runbook))
+    changes = {"paused_by": by, "still_since": now}
+    _move(execution, LIVE, ExecutionState.PAUSED, changes, "pause", told, by, now)
+
+
+def resume(execution: Execution, by: str, now: datetime) -> None:
+    """Let a paused execution go on; the limit of its step runs on from where it stopped."""
+    told = sentences.unpaused(by, registry.runbook(execution.runbook))
+    changes = {"paused_by": "", "wake_at": now}
+    _move(execution, [ExecutionState.PAUSED], ExecutionState.RUNNING, changes, "resume", told, by, now)
+
+
+def stop(execution: Execution, by: str, now: datetime) -> None:
+    """End an execution where it stands; the person takes over. `Conflict` when it has ended."""
+    told = sentences.stopped(by, registry.runbook(execution.runbook))
+    going = (*LIVE, ExecutionState.PAUSED, ExecutionState.PROPOSED)
+    changes = {"outcome": told, "finished_at": now, "wake_at": None, "held_by": ""}
+    _move(execution, going, ExecutionState.STOPPED, changes, "decision", told, by, now)
+
+
+def _move(
+    execution: Execution, expected: Sequence[str], to: str, changes: Mapping[str, Any], kind: str, told: str,
+    by: str, now: datetime,
+) -> None:  # fmt: skip
+    with transaction.atomic():
+        if not Execution.objects.filter(pk=execution.pk, state__in=expected).update(state=to, **changes):
+            execution.refresh_from_db()
+            raise Conflict(f"the execution is {execution.state} by now")
+        incident = Incident.objects.select_related("run").get(pk=execution.incident_id)
+        book = Book(now, PERSON, by)
+        book.tell(stream(incident), kind, told)
+        book.write()
+        shown(incident)
+    execution.refresh_from_db()
+
+
+def launch(run: Run, nodes: Sequence[str] | None, by: str, now: datetime) -> Attempt:
+    """Launch a run on a person's word, from its newest restore point.
+
+    Without `nodes` healthy and spare ones are chosen.
+
+    Raises:
+        Invalid: the nodes named are not as many as wanted, twice the same, or not fit; names why.
+        Refused: the run is held.
+        Conflict: an attempt is alive, or too few nodes are free.
+    """
+    with transaction.atomic():
+        locked = Run.objects.select_for_update(no_key=True).get(pk=run.pk)
+        runs.launchable(locked)
+        chosen = _named(locked, nodes) if nodes else _free(locked)
+        point = checkpoints.restore_point(locked)
+        attempt = runs.open_attempt(locked, chosen, runs.Resume(point.step, point.path), now)
+        runs.set_state(locked, expected=[RunState.STOPPED, RunState.COMPLETED], to=RunState.WAITING)
+        _begin(locked, attempt, by, now)
+    run.refresh_from_db()
+    return attempt
+
+
+def _named(run: Run, nodes: Sequence[str]) -> list[str]:
+    names = list(dict.fromkeys(nodes))
+    if len(names) != run.nodes_wanted:
+        raise Invalid("nodes", f"{run.name} wants {run.nodes_wanted} different nodes")
+    fit = set(_fit(run))
+    unfit = [name for name in names if name not in fit]
+    if unfit:
+        raise Invalid("nodes", f"{', '.join(unfit)} cannot be used")
+    return names
+
+
+def _free(run: Run) -> list[str]:
+    fit = _fit(run)
+    if len(fit) < run.nodes_wanted:
+        raise Conflict(f"{run.name} wants {run.nodes_wanted} nodes and {len(fit)} are free")
+    return fit[: run.nodes_wanted]
+
+
+def _fit(run: Run) -> list[str]:
+    """Name the nodes that may be launched on, healthy ones first."""
+    living = Attempt.objects.exclude(run=run).exclude(state=AttemptState.EXITED)
+    used = {name for attempt in living for name in attempt.nodes}
+    usable = [
+        node for node in fleet_queries.all_nodes().filter(state__in=USABLE, head=False, held=False)
+        if not node.identity_conflict and node.name not in used
+    ]  # fmt: skip
+    return [node.name for node in sorted(usable, key=lambda node: (node.state == "spare", node.name))]
+
+
+def _begin(run: Run, attempt: Attempt, by: str, now: datetime) -> None:
+    book = Book(now, PERSON, by)
+    key = f"launch:{run.pk}:{attempt.number}"
+    quarantine.join(attempt.nodes, f"joined attempt {attempt.number} of {run.name}", now=now, key=key, book=book)
+    args = {"run": run.name, "attempt": attempt.number, "nodes": attempt.nodes, "resume": {"step": attempt.resume_step}}
+    fleet.send_command(run.launcher, "attempt.start", args, key=key, deadline=now + START_WITHIN, now=now)
+    told = sentences.launched(attempt.number, attempt.nodes, attempt.resume_step)
+    book.tell(f"run:{run.name}", "launch", told, key=key)
+    book.write()
+
+
+def pursue(execution_id: int, owner: str, now: datetime) -> None:
+    """Carry an execution on; when it fails, its incident is considered again at once."""
+    if not engine.advance(execution_id, owner, now):
+        return
+    execution = Execution.objects.select_related("incident").get(pk=execution_id)
+    if execution.state == ExecutionState.FAILED:
+        follow(execution.incident, owner, now)
+
+
+def withdraw_idle(now: datetime) -> int:
+    """Take back proposals of incidents that are over; returns how many."""
+    idle = Execution.objects.filter(state=ExecutionState.PROPOSED).exclude(incident__state=IncidentState.OPEN)
+    return idle.update(
+        state=ExecutionState.STOPPED, outcome="the incident is over", finished_at=now, held_by="", wake_at=None
+    )

@@ -1,0 +1,141 @@
+"""Decide what an open incident is answered with, and start or propose it.
+
+Considering is cheap and repeatable: each sweep asks again for every open incident,
+so a decision that waits for a pause, a token or the end of a hold is taken as soon
+as it may be, and a worker that died between finding and decision costs a second.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from controlplane.domain.chronicle import sentences
+from controlplane.domain.diagnosis.diagnose import Diagnosis
+from controlplane.domain.recovery.choice import Decision, HeldBy, choose
+from controlplane.incidents import actions as incidents
+from controlplane.incidents import queries as incident_queries
+from controlplane.incidents.models import Incident, IncidentState
+from controlplane.incidents.telling import stream
+from controlplane.runbooks import registry
+from controlplane.runbooks.facts import run_facts
+from controlplane.runbooks.models import Execution, ExecutionState
+from controlplane.runbooks.queries import live_of
+from controlplane.runs import queries as runs
+from controlplane.runs.book import Book
+from controlplane.runs.models import Attempt, AttemptState, Run
+
+MAX_TRIES = 2
+"""Executions that may fail on one attempt before a person is asked (methods 8: two tries per rung)."""
+_WORKED = (ExecutionState.FAILED, ExecutionState.SUCCEEDED)
+
+
+def consider(incident: Incident, now: datetime) -> Execution | None:
+    """Return the execution that works on the incident, started now if it may; None when there is nothing to carry on."""
+    with transaction.atomic():
+        locked = Incident.objects.select_for_update(of=("self",), no_key=True).select_related("run").get(pk=incident.pk)
+        if locked.run is None:
+            return None
+        run = Run.objects.select_for_update(no_key=True).get(pk=locked.run.pk)
+        if locked.state != IncidentState.OPEN:
+            _withdraw(locked, "the incident is over", now)
+            return None
+        live = live_of(run).first()
+        if live is not None:
+            return live if live.incident_id == locked.pk else None
+        return _answer(locked, run, now)
+
+
+def _answer(incident: Incident, run: Run, now: datetime) -> Execution | None:
+    attempt = runs.newest_attempt(run)
+    diagnosis = _standing(incident, attempt, now)
+    if attempt is None or diagnosis is None or _refused_by_person(incident, attempt.number):
+        return None
+    decision = _decide(incident, run, attempt, diagnosis, now)
+    proposal = incident.executions.filter(state=ExecutionState.PROPOSED, attempt=attempt.number).first()
+    told = _store(incident, decision, proposal, now)
+    if decision.runbook is None:
+        _withdraw(incident, decision.why, now)
+        return None
+    if decision.starts:
+        return _start(incident, attempt, decision, proposal, now)
+    if not decision.waits and proposal is None and told is not None:
+        _create(incident, attempt, decision, ExecutionState.PROPOSED, now)
+    return None
+
+
+def _standing(incident: Incident, attempt: Attempt | None, now: datetime) -> Diagnosis | None:
+    """Return what stands against the newest attempt, or None when it is alive and nothing does."""
+    if attempt is None:
+        return None
+    diagnosis = incident_queries.diagnosis(incident, now, attempt=attempt.number)
+    if diagnosis is None:
+        return None
+    about = diagnosis.attempt if diagnosis.attempt is not None else attempt.number
+    return diagnosis if about == attempt.number or attempt.state == AttemptState.EXITED else None
+
+
+def _refused_by_person(incident: Incident, attempt: int) -> bool:
+    """A person who rejected or stopped the answer to this attempt is not asked again."""
+    refused = (ExecutionState.REJECTED, ExecutionState.STOPPED)
+    return incident.executions.filter(attempt=attempt, state__in=refused).exists()
+
+
+def _decide(incident: Incident, run: Run, attempt: Attempt, diagnosis: Diagnosis, now: datetime) -> Decision:
+    policy = runs.policy(run)
+    decision = choose(diagnosis, run_facts(incident, run, attempt, diagnosis, policy, now), policy)
+    tries = incident.executions.filter(attempt=attempt.number, state__in=_WORKED).count()
+    if decision.runbook and tries >= MAX_TRIES:
+        why = f"{tries} tries to bring attempt {attempt.number} back have failed"
+        return replace(decision, held_by=HeldBy.REPEAT.value, why=why, not_before=None)
+    return decision
+
+
+def _store(incident: Incident, decision: Decision, proposal: Execution | None, now: datetime) -> Decision:
+    """Keep and tell the decision when it differs from the one before in anything but words."""
+    wanted = {"runbook": decision.runbook, "held_by": decision.held_by, "exclude": list(decision.exclude),
+              "not_before": decision.not_before, "attempt": incident.attempt}  # fmt: skip
+    before = {name: incident.decision.get(name) for name in wanted}
+    if before != wanted:
+        incidents.decide(incident, {**wanted, "why": decision.why}, now)
+        _tell(incident, decision, now)
+    return decision
+
+
+def _tell(incident: Incident, decision: Decision, now: datetime) -> None:
+    book = Book(now, "system", "recovery")
+    runbook = registry.runbook(decision.runbook) if decision.runbook else None
+    proposed = runbook is not None and decision.held_by is not None and not decision.waits
+    told = sentences.proposed(decision, runbook) if proposed and runbook else sentences.decision(decision, runbook)
+    book.tell(stream(incident), "proposal" if proposed else "decision", told, data={"held_by": decision.held_by})
+    book.write()
+
+
+def _start(
+    incident: Incident, attempt: Attempt, decision: Decision, proposal: Execution | None, now: datetime
+) -> Execution | None:
+    if proposal is None:
+        return _create(incident, attempt, decision, ExecutionState.RUNNING, now)
+    waiting = Execution.objects.filter(pk=proposal.pk, state=ExecutionState.PROPOSED)
+    waiting.update(state=ExecutionState.RUNNING, held_by="", wake_at=now)
+    proposal.refresh_from_db()
+    return proposal
+
+
+def _create(incident: Incident, attempt: Attempt, decision: Decision, state: str, now: datetime) -> Execution:
+    runbook = registry.runbook(str(decision.runbook))
+    number = incident.executions.filter(attempt=attempt.number).count() + 1
+    context: dict[str, Any] = {"attempt": attempt.number, "decision": decision.why}
+    return Execution.objects.create(
+        runbook=runbook.id, version=runbook.version, incident=incident, run=incident.run, attempt=attempt.number,
+        state=state, context=context, created_at=now, held_by=decision.held_by or "",
+        wake_at=now if state == ExecutionState.RUNNING else None,
+        key=f"{incident.pk}:{attempt.number}:{number}",
+    )  # fmt: skip
+
+
+def _withdraw(incident: Incident, why: str, now: datetime) -> None:
+    """Take back proposals that nobody needs to answer any more."""
+    open_ones = Execution.objects.filter(incident=incident, state=ExecutionState.PROPOSED)
+    open_ones.update(state=ExecutionState.STOPPED, outcome=why, finished_at=now, held_by="")

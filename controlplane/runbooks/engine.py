@@ -1,0 +1,119 @@
+"""Advance an execution: the database owns the work, whoever is awake carries it on.
+
+A worker claims the execution by compare-and-set and gets a fencing number. Each
+transition is one transaction that locks the row under that number, reads the
+world anew, and writes state, commands and sentences together. So a worker may be
+killed at any point: either a transition happened with everything it entails, or
+it did not happen and the next worker makes it. Commands carry the key of
+execution, step and try, so they exist once however often a step is begun.
+"""
+
+import logging
+from datetime import datetime
+
+from django.db import DatabaseError, transaction
+
+from controlplane.domain.errors import LeaseLost, MiddlewatchError
+from controlplane.runbooks import registry, world
+from controlplane.runbooks.models import Execution, ExecutionState, StepRun
+from controlplane.runbooks.outcomes import Failed, Outcome, Wait
+from controlplane.runbooks.transitions import begin, settle
+from controlplane.runbooks.turn import Turn
+from controlplane.runs.book import Book
+from controlplane.runs.leases import Lease, give_back, heard, take
+
+log = logging.getLogger(__name__)
+
+LEASE_S = 10.0
+MAX_TURNS = 64
+"""More turns in one go than any runbook needs; what is left waits for the next wake-up."""
+LIVE = (ExecutionState.RUNNING, ExecutionState.WAITING)
+
+
+def advance(execution_id: int, owner: str, now: datetime) -> bool:
+    """Carry an execution on as far as the world allows at `now`; False when another worker has it.
+
+    `owner` names one thread of one process. Safe to call from anywhere at any time.
+    """
+    lease = take(Execution.objects.filter(pk=execution_id, state__in=LIVE), owner, now, LEASE_S)
+    if lease is None:
+        return False
+    try:
+        _work(lease, now)
+    except LeaseLost:
+        log.warning("execution %s was taken over", execution_id)
+    return True
+
+
+def _work(lease: Lease, now: datetime) -> None:
+    for _ in range(MAX_TURNS):
+        if _turn(lease, now):
+            continue
+        if give_back(lease):
+            return
+        lease = heard(lease)
+    give_back(lease)
+
+
+def _turn(lease: Lease, now: datetime) -> bool:
+    """Make one transition; say whether another may follow at once."""
+    try:
+        with transaction.atomic():
+            turn = _read(lease, now)
+            return turn is not None and _transition(turn)
+    except (DatabaseError, LeaseLost):
+        raise
+    except MiddlewatchError as refusal:
+        return _broken(lease, now, str(refusal))
+    except Exception as error:
+        log.exception("execution failed in a step")
+        return _broken(lease, now, f"internal error ({type(error).__name__})")
+
+
+def _read(lease: Lease, now: datetime) -> Turn | None:
+    execution: Execution = lease.locked()
+    if execution.state not in LIVE:
+        return None
+    runbook = registry.runbook(execution.runbook)
+    turn = Turn(execution, runbook, now, Book(now, "runbook", runbook.id))
+    turn.step_run = execution.steps.filter(index=execution.step_index).order_by("-try_number").first()
+    return turn
+
+
+def _transition(turn: Turn) -> bool:
+    ruling = world.ruling(turn)
+    if ruling is None and _must_begin(turn):
+        going = begin(turn)
+    else:
+        going = settle(turn, ruling or _look(turn))
+    turn.book.write()
+    return going
+
+
+def _must_begin(turn: Turn) -> bool:
+    return turn.step_run is None or turn.step_run.finished_at is not None
+
+
+def _look(turn: Turn) -> Outcome:
+    step = registry.step(turn.spec.name)
+    outcome = step.look(turn)
+    if isinstance(outcome, Wait) and _overdue(turn.tried, turn.now):
+        return step.expired(turn)
+    return outcome
+
+
+def _overdue(tried: StepRun, now: datetime) -> bool:
+    return tried.deadline is not None and now >= tried.deadline
+
+
+def _broken(lease: Lease, now: datetime, why: str) -> bool:
+    """Record that a step raised: nothing of its transaction remained."""
+    with transaction.atomic():
+        turn = _read(lease, now)
+        if turn is None:
+            return False
+        if _must_begin(turn) and not begin(turn, quietly=True):
+            return False
+        going = settle(turn, Failed(why))
+        turn.book.write()
+    return going

@@ -1,0 +1,1 @@
+"""One small module per step of a runbook."""

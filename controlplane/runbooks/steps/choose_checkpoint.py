@@ -1,0 +1,63 @@
+"""Choose the newest complete checkpoint by looking at the disk, not by belief.
+
+The launcher looks, the ledger learns, the domain chooses. If the launcher cannot
+look, the ledger alone decides and the sentence says so. A run that has saved
+before is never begun from the start by automation.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.checkpoints import actions as checkpoints
+from controlplane.checkpoints import queries as ledger
+from controlplane.domain.checkpoints.restore import RestoreChoice
+from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
+from controlplane.runbooks.steps.base import Step, answer, finished, refusal, succeeded
+from controlplane.runbooks.turn import Turn
+
+NEWEST = 5
+POLL_S = 5.0
+WITHIN_S = 30.0
+
+
+class ChooseCheckpoint(Step):
+    """Scan, record, choose."""
+
+    def begin(self, turn: Turn) -> Mapping[str, Any]:
+        """Ask the launcher what lies on the disk."""
+        turn.command(turn.run.launcher, "checkpoints.scan", {"run": turn.run.name, "newest": NEWEST}, within_s=WITHIN_S)
+        return {"newest": NEWEST}
+
+    def look(self, turn: Turn) -> Outcome:
+        """Choose once the launcher has looked."""
+        command = next(iter(turn.commands()), None)
+        if command is not None and not finished(command):
+            return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
+        if command is None or not succeeded(command):
+            return _blind(turn, refusal(command) if command else "the launcher was not asked")
+        found = answer(command).get("checkpoints")
+        usable = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+        saved_before = ledger.has_saved(turn.run)
+        checkpoints.record_scan(turn.run, usable, turn.now)
+        return _chosen(turn, ledger.restore_point(turn.run), saved_before=saved_before)
+
+
+def _blind(turn: Turn, why: str) -> Outcome:
+    """Try again; after the last try trust the ledger."""
+    if turn.tried.try_number <= turn.spec.retries:
+        return Failed(why)
+    choice = ledger.restore_point(turn.run)
+    if not choice.step:
+        return Failed(f"{why}, and the ledger knows no complete checkpoint", retry=False)
+    return Done(_facts(choice, f"{choice.why}, by the ledger alone since {why}"))
+
+
+def _chosen(turn: Turn, choice: RestoreChoice, *, saved_before: bool) -> Outcome:
+    if not choice.step and saved_before:
+        return Failed("checkpoints were saved but none on the disk is complete; a person has to decide", retry=False)
+    return Done(_facts(choice, choice.why))
+
+
+def _facts(choice: RestoreChoice, why: str) -> dict[str, Any]:
+    skipped = [{"step": step, "why": reason} for step, reason in choice.skipped]
+    return {"step": choice.step, "restore_step": choice.step, "path": choice.path, "why": why, "passed_over": skipped}

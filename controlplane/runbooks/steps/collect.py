@@ -1,0 +1,67 @@
+"""Take stacks from every rank that may still answer, before anything is killed.
+
+A kill destroys the evidence. A rank or node that does not answer is an answer too
+(H-21), so the step is over when all have answered or the budget is spent. A crash
+has named itself already: it gets a shorter budget than a hang.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from controlplane.domain.recovery.runbook import COLLECT_BUDGET_S
+from controlplane.fleet import queries as fleet
+from controlplane.fleet.models import Node
+from controlplane.runbooks.outcomes import Done, Outcome, Wait
+from controlplane.runbooks.steps.base import Step, answer, finished, succeeded
+from controlplane.runbooks.turn import Turn
+
+CRASH_BUDGET_S = 1.0
+WHAT = ("stacks", "collectives")
+SURE_CLASSES = frozenset({"crash", "crash_no_exit", "node_lost"})
+
+
+class Collect(Step):
+    """R-02's first half, also run for a crash."""
+
+    def begin(self, turn: Turn) -> Mapping[str, Any]:
+        """Ask the agents of the attempt's nodes that have been heard lately."""
+        attempt = turn.broken
+        nodes = attempt.nodes if attempt else []
+        budget = CRASH_BUDGET_S if turn.incident.klass in SURE_CLASSES else COLLECT_BUDGET_S
+        asked = [node.name for node in fleet.nodes_for(nodes) if _speaks(node, turn)]
+        args = {"run": turn.run.name, "attempt": turn.execution.attempt, "what": list(WHAT), "budget_s": budget}
+        for name in asked:
+            turn.command(name, "collect", args, within_s=budget, mark=name)
+        return {"nodes": asked, "silent": [name for name in nodes if name not in asked], "budget_s": budget}
+
+    def look(self, turn: Turn) -> Outcome:
+        """Be done when all have answered or the budget is spent."""
+        commands = turn.commands()
+        over = turn.tried.started_at + timedelta(seconds=turn.tried.intent.get("budget_s", COLLECT_BUDGET_S))
+        if turn.now < over and not all(finished(command) for command in commands):
+            return Wait(over, turn.spec.waits_for)
+        return Done(_tally(turn))
+
+    def expired(self, turn: Turn) -> Outcome:
+        """Go on with what there is: collecting never stands in the way of the rest."""
+        return Done(_tally(turn))
+
+
+def _speaks(node: Node, turn: Turn) -> bool:
+    if node.last_seen_at is None or node.identity_conflict:
+        return False
+    return (turn.now - node.last_seen_at).total_seconds() < turn.policy.silence_s
+
+
+def _tally(turn: Turn) -> dict[str, Any]:
+    ranks: dict[str, bool] = {}
+    for command in turn.commands():
+        found = answer(command).get("ranks") if succeeded(command) else None
+        for rank, state in found.items() if isinstance(found, dict) else ():
+            ranks[str(rank)[:10]] = bool(isinstance(state, dict) and state.get("answered"))
+    attempt = turn.broken
+    asked = max(len(ranks), attempt.world_size if attempt else 0)
+    mute = sorted(command.node.name for command in turn.commands() if not succeeded(command))
+    return {"answered": sum(ranks.values()), "asked": asked, "mute": mute,
+            "unanswered": sorted(rank for rank, answered in ranks.items() if not answered)}  # fmt: skip

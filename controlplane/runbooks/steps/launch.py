@@ -1,0 +1,96 @@
+"""Open the next attempt and have the launcher start it.
+
+The attempt, its nodes' new state and the command are written together, so an
+attempt exists once however often a worker dies here. The world is read again: a
+node that went bad since it was chosen is not launched on.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.domain.chronicle import sentences
+from controlplane.domain.errors import Conflict
+from controlplane.domain.fleet.states import USABLE
+from controlplane.fleet import queries as fleet
+from controlplane.fleet.models import Node
+from controlplane.quarantine import actions as quarantine
+from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
+from controlplane.runbooks.steps.base import Step, finished, refusal, succeeded
+from controlplane.runbooks.turn import Turn
+from controlplane.runs import actions as runs
+from controlplane.runs.models import AttemptState
+from controlplane.runs.times import seconds
+
+POLL_S = 5.0
+WITHIN_S = 60.0
+FIT = USABLE | {"suspect"}
+
+
+class Launch(Step):
+    """Launch on the chosen nodes from the chosen checkpoint."""
+
+    def begin(self, turn: Turn) -> Mapping[str, Any]:
+        """Open the attempt and send its start."""
+        nodes, step = list(turn.context["nodes"]), int(turn.context["restore_step"])
+        _still_fit(nodes)
+        attempt = runs.open_attempt(turn.run, nodes, runs.Resume(step, str(turn.context.get("path", ""))), turn.now)
+        _assign(turn, nodes, attempt.number)
+        args = {"run": turn.run.name, "attempt": attempt.number, "nodes": nodes, "resume": {"step": step}}
+        turn.command(turn.run.launcher, "attempt.start", args, within_s=WITHIN_S)
+        facts = {"attempt": attempt.number, "new_attempt": attempt.number, "launched_at": seconds(turn.now)}
+        turn.context.update(facts)
+        return {**facts, "nodes": nodes, "step": step}
+
+    def look(self, turn: Turn) -> Outcome:
+        """Be done when the launcher says so, or the attempt shows itself."""
+        command, attempt = next(iter(turn.commands()), None), turn.launched
+        if attempt is not None and attempt.state == AttemptState.RUNNING:
+            return _launched(turn)
+        if command is not None and succeeded(command):
+            return _launched(turn)
+        if command is not None and not finished(command):
+            return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
+        return self._abandon(turn, refusal(command) if command else "the launcher was not asked")
+
+    def expired(self, turn: Turn) -> Outcome:
+        """Close the attempt that never began."""
+        return self._abandon(turn, f"no answer within {turn.spec.limit_s:g} s")
+
+    def _abandon(self, turn: Turn, why: str) -> Outcome:
+        if turn.launched is not None:
+            runs.mark_stopping(turn.launched, turn.now)
+            runs.close_attempt(turn.launched, "failed", turn.now)
+        return Failed(why)
+
+
+def _launched(turn: Turn) -> Outcome:
+    number, intent = turn.context["new_attempt"], turn.tried.intent
+    told = sentences.launched(number, intent["nodes"], intent["step"])
+    turn.tell_run("launch", told, key=f"launched:{number}")
+    return Done({"attempt": number})
+
+
+def _still_fit(nodes: list[str]) -> None:
+    known = {node.name: node for node in fleet.nodes_for(nodes)}
+    for name in nodes:
+        why = _unfit(known.get(name))
+        if why:
+            raise Conflict(f"{name} was chosen but is {why} by now")
+
+
+def _unfit(node: Node | None) -> str:
+    if node is None:
+        return "unknown"
+    if node.held:
+        return "held"
+    if node.identity_conflict:
+        return "claimed by two machines"
+    return "" if node.state in FIT else node.state
+
+
+def _assign(turn: Turn, nodes: list[str], attempt: int) -> None:
+    """Spares that join become healthy; healthy nodes that are not needed become spares."""
+    key, broken = f"execution:{turn.execution.pk}:{attempt}", turn.broken
+    quarantine.join(nodes, f"joined attempt {attempt} of {turn.run.name}", now=turn.now, key=key, book=turn.book)
+    left = [name for name in (broken.nodes if broken else []) if name not in nodes]
+    quarantine.leave(left, f"not used by attempt {attempt} of {turn.run.name}", now=turn.now, key=key, book=turn.book)

@@ -1,0 +1,79 @@
+"""Stop what is left of the attempt, by escalation, and have its death proved (R-03).
+
+The attempt is marked before the command leaves, so the deaths that follow are
+ours and no new fault. A later try gives no grace.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.domain.errors import Conflict
+from controlplane.incidents.models import Incident, IncidentState
+from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
+from controlplane.runbooks.steps.base import Step, answer, finished, refusal, succeeded
+from controlplane.runbooks.turn import Turn
+from controlplane.runs import actions as runs
+from controlplane.runs.models import AttemptState, RunState
+from controlplane.runs.times import seconds
+
+GRACE_S = 1.0
+POLL_S = 5.0
+WITHIN_S = 30.0
+
+
+class Stop(Step):
+    """End the attempt and prove it."""
+
+    def begin(self, turn: Turn) -> Mapping[str, Any]:
+        """Mark the attempt as ours to end and tell the launcher."""
+        attempt = turn.broken
+        if attempt is None:
+            return {"attempt": turn.execution.attempt}
+        _still_open(turn)
+        runs.mark_stopping(attempt, turn.now)
+        runs.set_state(turn.run, expected=[RunState.RUNNING, RunState.WAITING], to=RunState.RECOVERING)
+        grace = GRACE_S if turn.tried.try_number == 1 else 0.0
+        args = {"run": turn.run.name, "attempt": attempt.number, "grace_s": grace}
+        turn.command(turn.run.launcher, "attempt.stop", args, within_s=WITHIN_S)
+        return {"attempt": attempt.number, "grace_s": grace, **_before(turn)}
+
+    def look(self, turn: Turn) -> Outcome:
+        """Be done when the launcher has proved that no rank is left."""
+        command = next(iter(turn.commands()), None)
+        if command is not None and not finished(command):
+            return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
+        if command is not None and not succeeded(command):
+            return Failed(refusal(command))
+        survivors = answer(command).get("survivors") if command else []
+        if survivors:
+            return Failed(f"{len(survivors)} ranks are still alive")
+        _closed(turn)
+        return Done({name: turn.tried.intent[name] for name in BEFORE if name in turn.tried.intent})
+
+
+BEFORE = ("high_water", "last_step", "last_progress_at")
+
+
+def _still_open(turn: Turn) -> None:
+    """Hold the incident while the attempt is marked: it cannot recover by itself in between."""
+    incident = Incident.objects.select_for_update(no_key=True).get(pk=turn.incident.pk)
+    if incident.state == IncidentState.RESOLVED:
+        raise Conflict("the incident was resolved meanwhile")
+
+
+def _before(turn: Turn) -> dict[str, Any]:
+    """Note how far the run had got: losses are measured against it."""
+    attempt, run = turn.broken, turn.run
+    last_at = attempt.last_step_at if attempt else None
+    begun = last_at or (attempt.started_at if attempt else None)
+    return {
+        "high_water": run.high_water_step,
+        "last_step": (attempt.last_step if attempt else None) or (attempt.resume_step if attempt else 0),
+        "last_progress_at": seconds(begun or turn.incident.began_at),
+    }
+
+
+def _closed(turn: Turn) -> None:
+    attempt = turn.broken
+    if attempt is not None and attempt.state != AttemptState.EXITED:
+        runs.close_attempt(attempt, "killed", turn.now)

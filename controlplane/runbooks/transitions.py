@@ -1,0 +1,158 @@
+"""Write down what a turn came to; each function runs inside the turn's transaction."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from controlplane.domain.chronicle import sentences
+from controlplane.domain.recovery import execution as rules
+from controlplane.domain.recovery.execution import After
+from controlplane.incidents.telling import shown
+from controlplane.runbooks import registry
+from controlplane.runbooks.models import ExecutionState, StepRun
+from controlplane.runbooks.outcomes import Done, End, Failed, Outcome, Propose, Still, Wait
+from controlplane.runbooks.turn import Turn
+from controlplane.runs.times import moment, seconds
+
+STILL_POLL_S = 2.0
+
+
+def begin(turn: Turn, *, quietly: bool = False) -> bool:
+    """Write the intent of a step together with the commands that carry it out.
+
+    A retry waits for its pause first. `quietly` writes the intent alone, for a step
+    that cannot even begin.
+    """
+    last = turn.step_run
+    if last is not None and turn.execution.wake_at is not None and turn.now < turn.execution.wake_at:
+        return False
+    turn.step_run = StepRun(
+        execution=turn.execution, index=turn.execution.step_index, name=turn.spec.name,
+        try_number=last.try_number + 1 if last else 1, state="intended", started_at=turn.now,
+        deadline=turn.in_s(turn.spec.limit_s),
+    )  # fmt: skip
+    turn.step_run.save()
+    intent = {} if quietly else registry.step(turn.spec.name).begin(turn)
+    turn.step_run.intent = dict(intent)
+    turn.step_run.sentence = turn.spec.words("doing", {**turn.context, **intent})
+    turn.step_run.save()
+    _save(turn, ExecutionState.RUNNING, wake_at=turn.now)
+    return True
+
+
+def settle(turn: Turn, outcome: Outcome) -> bool:
+    """Write an outcome down; say whether another turn may follow at once."""
+    if not isinstance(outcome, Still):
+        _move_again(turn)
+    match outcome:
+        case Done():
+            return _done(turn, outcome)
+        case Wait():
+            return _wait(turn, outcome)
+        case Failed():
+            return _failed(turn, outcome)
+        case Still():
+            return _still(turn, outcome)
+        case Propose():
+            return _propose(turn, outcome)
+        case End():
+            return _end(turn, outcome)
+
+
+def _done(turn: Turn, outcome: Done) -> bool:
+    tried, facts = turn.tried, {**turn.context, **turn.tried.intent, **outcome.result}
+    _finish(turn, tried, "done", sentences.step_done(turn.spec, facts), outcome.result)
+    turn.context.update(outcome.result)
+    turn.tell("step", tried.sentence, key=f"{tried.index}:{tried.try_number}", data={"step": tried.name})
+    return _next(turn)
+
+
+def _next(turn: Turn) -> bool:
+    if turn.execution.step_index + 1 == len(turn.runbook.steps):
+        return _end(turn, End(ExecutionState.SUCCEEDED, turn.tried.sentence))
+    turn.execution.step_index += 1
+    _save(turn, ExecutionState.RUNNING, wake_at=turn.now)
+    return True
+
+
+def _finish(turn: Turn, tried: StepRun, state: str, sentence: str, result: Mapping[str, Any]) -> None:
+    rules.check_step(tried.state, state)
+    tried.state, tried.sentence, tried.finished_at = state, sentence, turn.now
+    tried.result = dict(result)
+    tried.save()
+
+
+def _wait(turn: Turn, outcome: Wait) -> bool:
+    tried = turn.tried
+    tried.state, tried.sentence = "waiting", outcome.for_what or f"waiting for {turn.spec.waits_for}"
+    tried.save()
+    until = min(outcome.until, tried.deadline or outcome.until)
+    _save(turn, ExecutionState.WAITING, wake_at=until)
+    return False
+
+
+def _failed(turn: Turn, outcome: Failed) -> bool:
+    tried = turn.tried
+    sentence = sentences.step_failed(turn.spec, {**turn.context, **tried.intent, "why": outcome.why})
+    verdict = rules.after_failure(
+        turn.spec, try_number=tried.try_number, why=outcome.why, now=seconds(turn.now), retry=outcome.retry
+    )
+    skipped = verdict.after is After.SKIP
+    _finish(turn, tried, "skipped" if skipped else "failed", sentence, {"why": outcome.why})
+    turn.tell("step", sentence, key=f"{tried.index}:{tried.try_number}", data={"step": tried.name})
+    if skipped:
+        return _next(turn)
+    if verdict.after is After.RETRY:
+        _save(turn, ExecutionState.WAITING, wake_at=moment(verdict.at))
+        return False
+    return _end(turn, End(ExecutionState.FAILED, sentence))
+
+
+def _still(turn: Turn, outcome: Still) -> bool:
+    execution = turn.execution
+    if execution.still_since is None:
+        execution.still_since = turn.now
+        turn.tell("hold", f"The runbook waits: {outcome.why}.", key=f"still:{seconds(turn.now)}")
+    _save(turn, ExecutionState.WAITING, wake_at=turn.in_s(STILL_POLL_S), held_by=outcome.held_by)
+    return False
+
+
+def _move_again(turn: Turn) -> None:
+    """After a hold or pause the limit of the step at hand runs on from where it stopped."""
+    since, turn.execution.still_since = turn.execution.still_since, None
+    tried = turn.step_run
+    if since is None or tried is None or tried.deadline is None or tried.finished_at is not None:
+        return
+    tried.deadline += max(turn.now - since, timedelta(0))
+    tried.save()
+
+
+def _propose(turn: Turn, outcome: Propose) -> bool:
+    told = f"Proposed “{turn.runbook.title}” and waited for a person: {outcome.why}."
+    turn.tell("proposal", told, key=f"propose:{turn.execution.step_index}", data={"held_by": outcome.held_by})
+    _save(turn, ExecutionState.PROPOSED, wake_at=None, held_by=outcome.held_by)
+    return False
+
+
+def _end(turn: Turn, outcome: End) -> bool:
+    tried = turn.step_run
+    if tried is not None and tried.finished_at is None:
+        _finish(turn, tried, "skipped", outcome.outcome, {})
+    execution = turn.execution
+    execution.outcome, execution.finished_at = outcome.outcome, turn.now
+    _save(turn, outcome.state, wake_at=None)
+    if outcome.state != ExecutionState.SUCCEEDED or execution.step_index + 1 < len(turn.runbook.steps):
+        told = sentences.ended(turn.runbook, str(outcome.state), outcome.outcome)
+        turn.tell("decision", told, key="end")
+    return False
+
+
+def _save(turn: Turn, state: str, *, wake_at: datetime | None, held_by: str = "") -> None:
+    execution = turn.execution
+    if execution.state != state:
+        rules.check(execution.state, state)
+    execution.state, execution.wake_at, execution.held_by = state, wake_at, held_by
+    execution.save(update_fields=[
+        "state", "step_index", "context", "wake_at", "finished_at", "outcome", "held_by", "still_since",
+    ])  # fmt: skip
+    shown(turn.incident)

@@ -1,0 +1,81 @@
+"""Let one worker at a time own a row, without losing the knock of another.
+
+A worker takes a lease by compare-and-set and gets a fencing number; whatever it
+writes later checks that number, so a worker that slept past its lease writes
+nothing. Whoever finds the row taken knocks and leaves. The owner can give the row
+back only if nobody knocked since it last looked; otherwise it looks once more, so
+news that arrives while it finishes does not wait for the next timer.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import models
+from django.db.models import F, Q
+
+from controlplane.domain.errors import LeaseLost
+
+
+class Leased(models.Model):
+    """A row that one worker owns at a time."""
+
+    owner = models.CharField(max_length=100, blank=True)
+    lease_until = models.DateTimeField(null=True)
+    fence = models.BigIntegerField(default=0, help_text="grows with each claim; an older claim writes nothing")
+    knocks = models.BigIntegerField(default=0, help_text="how often somebody came while it was taken")
+
+    class Meta:
+        abstract = True
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Proof of ownership: the row, who owns it, and the fencing number."""
+
+    rows: "models.QuerySet[Any]"
+    owner: str
+    fence: int
+    knocks: int
+
+    def mine(self) -> "models.QuerySet[Any]":
+        """Return the row as long as nobody else has claimed it."""
+        return self.rows.filter(fence=self.fence)
+
+    def locked(self) -> Any:
+        """Lock the row for this transaction and return it.
+
+        Raises:
+            LeaseLost: somebody else claimed it meanwhile.
+        """
+        row = self.mine().select_for_update(of=("self",), no_key=True).first()
+        if row is None:
+            raise LeaseLost(f"{self.owner} lost its lease")
+        return row
+
+
+def take(rows: "models.QuerySet[Any]", owner: str, now: datetime, seconds: float) -> Lease | None:
+    """Claim the one row of `rows` for `owner`, or knock and return None when it is taken."""
+    free = Q(owner="") | Q(lease_until__lt=now) | Q(owner=owner)
+    until = now + timedelta(seconds=seconds)
+    if rows.filter(free).update(owner=owner, lease_until=until, fence=F("fence") + 1):
+        row = rows.filter(owner=owner).values("fence", "knocks").first()
+        return Lease(rows, owner, row["fence"], row["knocks"]) if row else None
+    rows.update(knocks=F("knocks") + 1)
+    return None
+
+
+def give_back(lease: Lease) -> bool:
+    """Free the row; False when somebody knocked since, so look again before leaving.
+
+    A lease that was lost counts as given back: its new owner looks by itself.
+    """
+    if lease.mine().filter(knocks=lease.knocks).update(owner="", lease_until=None):
+        return True
+    return not lease.mine().exists()
+
+
+def heard(lease: Lease) -> Lease:
+    """Return the lease with every knock until now taken as heard."""
+    row = lease.mine().values("knocks").first()
+    return Lease(lease.rows, lease.owner, lease.fence, row["knocks"] if row else lease.knocks)

@@ -1,0 +1,72 @@
+"""Lease, load and save the stored reducer of a run or of the fleet."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from controlplane.domain.errors import LeaseLost
+from controlplane.runs.leases import Lease, give_back, heard, take
+from controlplane.runs.models import Machine, Run
+
+FLEET = "fleet"
+
+
+@dataclass(slots=True)
+class Held:
+    """A machine and the lease on it; both are renewed as the owner goes on."""
+
+    machine: Machine
+    lease: Lease
+
+
+def machine_name(run: Run) -> str:
+    """Return the name of a run's machine."""
+    return f"run:{run.pk}"
+
+
+def lease_machine(name: str, owner: str, now: datetime, seconds: float, *, run: Run | None = None) -> Held | None:
+    """Own the machine `name` for `seconds`, or knock and return None when another worker has it.
+
+    `owner` names one thread of one process; the row is made on first use.
+    """
+    rows = Machine.objects.filter(name=name)
+    if not rows.exists():
+        _make(name, run)
+    lease = take(rows, owner, now, seconds)
+    return Held(rows.get(), lease) if lease else None
+
+
+def save_machine(held: Held, snapshot: Mapping[str, Any], *, cursor: int, now: datetime, rested: int = 0) -> None:
+    """Store the reducer's state behind event `cursor`; part of the caller's transaction.
+
+    Raises:
+        LeaseLost: another worker has claimed or saved the machine meanwhile.
+    """
+    machine = held.machine
+    rested = max(rested, machine.rested_attempt)
+    saved = held.lease.mine().filter(version=machine.version).update(
+        snapshot=dict(snapshot), cursor=cursor, version=machine.version + 1, swept_at=now, rested_attempt=rested,
+    )  # fmt: skip
+    if not saved:
+        raise LeaseLost(f"machine {machine.name} was saved by another worker")
+    machine.snapshot, machine.cursor, machine.swept_at = dict(snapshot), cursor, now
+    machine.version, machine.rested_attempt = machine.version + 1, rested
+
+
+def release_machine(held: Held) -> bool:
+    """Give the machine back; False when somebody knocked since, so sweep once more."""
+    if give_back(held.lease):
+        return True
+    held.lease = heard(held.lease)
+    return False
+
+
+def _make(name: str, run: Run | None) -> None:
+    try:
+        with transaction.atomic():
+            Machine.objects.create(name=name, run=run)
+    except IntegrityError:
+        pass  # another worker made it in the same moment

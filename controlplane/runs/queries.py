@@ -1,0 +1,43 @@
+"""Read runs, their attempts and the views of their reducers."""
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from controlplane.domain.detection.policy import RunPolicy
+from controlplane.domain.detection.run import RunMachine
+from controlplane.domain.detection.view import RunView
+from controlplane.domain.errors import NotFound
+from controlplane.runs.models import Attempt, AttemptState, Machine, Run, RunState
+
+FINAL = (RunState.STOPPED, RunState.COMPLETED)
+
+
+def run_named(name: str) -> Run:
+    """Return the run called `name`; `NotFound` when there is none."""
+    run = Run.objects.filter(name=name).first()
+    if run is None:
+        raise NotFound(f"no run is named {name}")
+    return run
+
+
+def policy(run: Run) -> RunPolicy:
+    """Return the run's policy: the defaults with its overrides."""
+    return RunPolicy.from_overrides(run.policy)
+
+
+def newest_attempt(run: Run) -> Attempt | None:
+    """Return the attempt with the highest number."""
+    return Attempt.objects.filter(run=run).order_by("-number").first()
+
+
+def awake() -> QuerySet[Run]:
+    """Return the runs that somebody must look at; finished ones whose attempt has ended cost nothing."""
+    living = Attempt.objects.filter(run=OuterRef("pk")).exclude(state=AttemptState.EXITED)
+    return Run.objects.filter(~Q(state__in=FINAL) | Exists(living)).order_by("pk")
+
+
+def view(run: Run) -> RunView | None:
+    """Return what the reducer knows of the run at its last sweep, or None before the first one."""
+    machine = Machine.objects.filter(run=run).first()
+    if machine is None or not machine.snapshot:
+        return None
+    return RunMachine.restore(machine.snapshot, policy(run), run.name).view()

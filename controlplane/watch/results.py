@@ -1,0 +1,52 @@
+"""Write down what agents report on their commands, and what follows where no runbook waits for it."""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+
+from controlplane.domain.errors import MiddlewatchError
+from controlplane.domain.signals import Signal
+from controlplane.fleet import actions as fleet
+from controlplane.fleet.models import Command, CommandState
+from controlplane.runs import actions as runs
+from controlplane.runs.book import Book
+from controlplane.runs.models import Attempt
+
+log = logging.getLogger(__name__)
+
+MAX_TOLD = 300
+FAILED = frozenset({CommandState.FAILED, CommandState.REFUSED, CommandState.EXPIRED})
+
+
+def record(signals: Sequence[Signal], now: datetime, book: Book) -> list[Command]:
+    """Record every `command.result` among `signals`; return the commands. Part of the caller's transaction."""
+    return [command for signal in signals if signal.kind == "command.result" and (command := _one(signal, now, book))]
+
+
+def _one(signal: Signal, now: datetime, book: Book) -> Command | None:
+    try:
+        command = fleet.record_result(str(signal.data.get("command_id")), signal.data, now, node=signal.node)
+    except MiddlewatchError as error:
+        log.warning("a result of %s was not recorded: %s", signal.node, error)
+        return None
+    ended(command, now, book)
+    return command
+
+
+def ended(command: Command, now: datetime, book: Book) -> None:
+    """Close an attempt that a person launched and the launcher did not start; runbooks see to their own."""
+    if command.kind != "attempt.start" or command.execution_id is not None or command.state not in FAILED:
+        return
+    wanted = {"run__name": command.args.get("run"), "number": command.args.get("attempt")}
+    attempt = Attempt.objects.select_related("run").filter(**wanted).first()
+    if attempt is None or not runs.mark_stopping(attempt, now) or not runs.close_attempt(attempt, "failed", now):
+        return
+    told = f"Attempt {attempt.number} could not be launched: {_why(command)}."
+    book.tell(f"run:{attempt.run.name}", "launch", told, key=f"unlaunched:{attempt.run.pk}:{attempt.number}")
+
+
+def _why(command: Command) -> str:
+    if command.state == CommandState.EXPIRED:
+        return f"{command.node.name} did not answer"
+    tail = str(command.result.get("output_tail") or "").strip()
+    return tail[-MAX_TOLD:] or f"{command.node.name} answered {command.state}"

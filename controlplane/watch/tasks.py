@@ -1,0 +1,84 @@
+"""What Celery calls: read the clock, parse an id, call one action.
+
+A task never waits and owns nothing. Losing one costs a sweep; running one twice
+costs a look at a lease.
+"""
+
+import os
+import socket
+import threading
+from datetime import UTC, datetime
+
+from celery import shared_task
+from django.db import transaction
+
+from controlplane.events import partitions
+from controlplane.fleet import actions as fleet
+from controlplane.runbooks import actions as runbooks
+from controlplane.runbooks.queries import due
+from controlplane.runs.book import Book
+from controlplane.runs.models import Run
+from controlplane.runs.queries import awake
+from controlplane.watch import pipeline, results
+
+DUE_AT_ONCE = 100
+EXPIRES_S = 2.0
+
+
+def owner() -> str:
+    """Name this thread of this process, as leases know it."""
+    return f"{socket.gethostname()[:60]}:{os.getpid()}:{threading.get_ident()}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@shared_task
+def sweep_run(run: int | str) -> None:
+    """Bring one run, by its id or name, up to the event log."""
+    known = Run.objects.filter(pk=run) if isinstance(run, int) else Run.objects.filter(name=run)
+    run_id = known.values_list("pk", flat=True).first()
+    if run_id is not None:
+        pipeline.sweep_run(run_id, owner(), _now())
+
+
+@shared_task
+def sweep_runs() -> None:
+    """Have every run that is not over swept, each by whichever worker is free."""
+    for run_id in awake().values_list("pk", flat=True):
+        sweep_run.apply_async((run_id,), expires=EXPIRES_S)
+
+
+@shared_task
+def advance(execution_id: int) -> None:
+    """Carry one execution on."""
+    runbooks.pursue(int(execution_id), owner(), _now())
+
+
+@shared_task
+def advance_due() -> None:
+    """Carry on what waits for a time that has come, and end commands that nobody answered."""
+    now = _now()
+    _expire(now)
+    for execution_id in due(now).values_list("pk", flat=True)[:DUE_AT_ONCE]:
+        runbooks.pursue(execution_id, owner(), now)
+
+
+def _expire(now: datetime) -> None:
+    with transaction.atomic():
+        book = Book(now)
+        expired = fleet.expire_commands(now)
+        for command in expired:
+            results.ended(command, now, book)
+        book.write()
+    for execution_id in {command.execution_id for command in expired if command.execution_id}:
+        runbooks.pursue(execution_id, owner(), now)
+
+
+@shared_task
+def housekeeping() -> None:
+    """Make tomorrow's partitions, drop old ones, and take back proposals that nobody needs."""
+    now = _now()
+    partitions.maintain(now)
+    runbooks.withdraw_idle(now)
