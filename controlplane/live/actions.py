@@ -39,10 +39,16 @@ def touch(topic: str, *, region: str = registry.STATE, urgent: bool = True) -> N
     name, _, subject = topic.partition(":")
     if not registry.knows(name):
         return
-    parsed = topics.parse(topic) if subject else Topic(name)
-    waiting = _waiting(parsed, urgent=urgent)
+    _touch(topics.parse(topic) if subject else Topic(name), region, urgent=urgent)
+    if region == registry.STATE:
+        for other in registry.companions(name):
+            _touch(Topic(other), region, urgent=urgent)
+
+
+def _touch(topic: Topic, region: str, *, urgent: bool) -> None:
+    waiting = _waiting(topic, urgent=urgent)
     if waiting is None:
-        transaction.on_commit(_Touch(parsed, region, urgent=urgent), robust=True)
+        transaction.on_commit(_Touch(topic, region, urgent=urgent), robust=True)
     else:
         waiting.regions.add(region)
 

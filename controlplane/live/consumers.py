@@ -25,6 +25,8 @@ PING_S = 5.0
 RECHECK_PINGS = 12
 MAX_CLIENT_MESSAGES = 20
 
+READY = '{"ready":true}'
+
 CLOSE_BAD_TOPICS = 4400
 CLOSE_SIGNED_OUT = 4401
 CLOSE_FORBIDDEN = 4403
@@ -52,6 +54,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except (redis.RedisError, OSError):
             await self.close(CLOSE_TRY_AGAIN)
             return
+        await self.send(READY)
         self.heart = asyncio.create_task(self._beat())
 
     async def disconnect(self, code: int) -> None:  # noqa: ARG002 - the framework's signature

@@ -39,21 +39,29 @@ Guard = Callable[[AbstractBaseUser | AnonymousUser, str], bool]
 
 _renderers: dict[str, Renderer] = {}
 _guards: dict[str, Guard] = {}
+_companions: dict[str, tuple[str, ...]] = {}
 
 
-def register(kind: str, renderer: Renderer, *, allows: Guard) -> None:
+def register(kind: str, renderer: Renderer, *, allows: Guard, also: tuple[str, ...] = ()) -> None:
     """Let `renderer(subject, regions, since)` render topics of this kind.
 
     `since` None asks for the newest chronicle entry alone; a number asks for
     every entry after it. `allows(user, subject)` says who may follow the topic.
+    A touch of this kind touches the state of the topics in `also` too.
     """
     _renderers[kind] = renderer
     _guards[kind] = allows
+    _companions[kind] = also
 
 
 def render(kind: str, subject: str, regions: Collection[str], since: int | None) -> Fragment:
     """Render the regions of a topic as they are committed now."""
     return _renderers[kind](subject, regions, since)
+
+
+def companions(kind: str) -> tuple[str, ...]:
+    """Topics that change whenever one of this kind does."""
+    return _companions.get(kind, ())
 
 
 def may_follow(user: AbstractBaseUser | AnonymousUser, kind: str, subject: str) -> bool:

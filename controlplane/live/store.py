@@ -36,6 +36,12 @@ def next_version(topic: Topic, now_ms: int) -> int:
     return int(pipe.execute()[1])
 
 
+def current_version(topic: Topic) -> int:
+    """Number of the newest rendering that was begun, 0 when none is known."""
+    value = client().get(f"mw-live:version:{topic}")
+    return 0 if value is None else int(str(value))
+
+
 def last_sent(topic: Topic) -> int | None:
     """Number of the newest chronicle entry that was sent to this topic."""
     value = client().get(f"mw-live:sent:{topic}")

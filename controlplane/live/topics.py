@@ -15,6 +15,7 @@ MAX_TOPIC_LENGTH = 120
 
 _SHAPES = {
     "fleet": re.compile(r""),
+    "count": re.compile(r""),
     "run": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"),
     "incident": re.compile(r"[1-9][0-9]{0,17}"),
 }
@@ -22,7 +23,7 @@ _SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One thing that changes: `fleet`, `run:<name>` or `incident:<id>`."""
+    """One thing that changes: `fleet`, `run:<name>`, `incident:<id>`, or `count` (of open incidents)."""
 
     kind: str
     subject: str = ""

@@ -7,12 +7,13 @@ chronicle entry after the last one that it knows.
 
 from typing import Any
 
+import redis
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from controlplane.domain.errors import Forbidden, NotFound
-from controlplane.live import actions, publish, pulse, registry, topics
+from controlplane.live import publish, pulse, registry, store, topics
 from controlplane.live.topics import Topic
 
 
@@ -31,12 +32,20 @@ def resync(request: HttpRequest) -> JsonResponse:
 
 
 def _current(topic: Topic, known: int) -> list[dict[str, Any]]:
-    """Render everything of one topic; its version is the clock's, so it never needs Redis."""
+    """Render everything of one topic."""
     if not registry.knows(topic.kind):
         return []
-    regions = {registry.STATE, registry.CHRONICLE, registry.SERIES}
+    version = _version(topic)
     try:
-        fragment = registry.render(topic.kind, topic.subject, regions, known)
+        fragment = registry.render(topic.kind, topic.subject, registry.REGIONS, known)
     except NotFound:
         return []
-    return publish.pack(topic, fragment, actions.now_ms())
+    return publish.pack(topic, fragment, version)
+
+
+def _version(topic: Topic) -> int:
+    """Number of the last rendering, read before the database; 0, which always counts as new, without Redis."""
+    try:
+        return store.current_version(topic)
+    except (redis.RedisError, OSError):
+        return 0

@@ -65,6 +65,9 @@ STEP = {
     "failed": Badge("cross", "Failed", "bad"),
 }
 RANK = {
+    "starting": Badge("clock", "Starting", "warn"),
+    "stopped": Badge("pause", "Stopped", "bad"),
+    "done": Badge("flag", "Done", "quiet"),
     "running": Badge("check", "Running", "good"),
     "exited": Badge("stop", "Ended", "quiet"),
     "dead": Badge("cross", "Dead", "bad"),

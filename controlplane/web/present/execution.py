@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from controlplane.domain.recovery.runbook import Runbook, StepSpec
 from controlplane.runbooks.models import Execution, ExecutionState, StepRun
 from controlplane.web.present import badges
 from controlplane.web.present.words import Badge, number, span
@@ -11,26 +12,16 @@ from controlplane.web.present.words import Badge, number, span
 FINAL = (ExecutionState.SUCCEEDED, ExecutionState.FAILED, ExecutionState.STOPPED, ExecutionState.REJECTED)
 ENDED_STEP = ("done", "skipped", "failed")
 
-DOING = {
-    "collect": "collecting stacks before anything is stopped",
-    "confirm": "waiting until the finding is certain",
-    "stop": "stopping what is left of attempt {attempt}",
-    "choose_checkpoint": "choosing the restore point",
-    "choose_nodes": "choosing the nodes",
-    "launch": "launching attempt {next_attempt}",
-    "await_progress": "waiting for a new high-water step",
-    "close": "measuring what was lost",
-}
-NEXT = {
-    "collect": "collect stacks",
-    "confirm": "make the finding certain",
-    "stop": "stop what is left of attempt {attempt}",
-    "choose_checkpoint": "choose the newest complete checkpoint",
-    "choose_nodes": "choose the nodes",
-    "launch": "restart {where}",
+OF_THE_NEXT = ("launch", "await_progress", "close")
+"""Steps whose words speak of the attempt that is being started, not of the one that failed."""
+
+UNKNOWN = "?"
+VAGUE = {
+    "launch": "restart from the restore point",
     "await_progress": "wait for a new high-water step",
-    "close": "close with the measured losses",
+    "close": "write down what the fault cost",
 }
+"""Words for a step whose facts are not known before it begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,50 +48,56 @@ class Progress:
     final: bool
 
 
-def progress(execution: Execution, steps: Sequence[StepRun], names: Sequence[str], now: datetime) -> Progress:
-    """Say where an execution stands. `steps` are its tries in order, `names` its runbook's steps."""
+def progress(execution: Execution, steps: Sequence[StepRun], runbook: Runbook, now: datetime) -> Progress:
+    """Say where an execution stands. `steps` are its tries in order."""
     final = execution.state in FINAL
     return Progress(
         badge=badges.of(badges.EXECUTION, execution.state),
-        doing=_doing(execution, names),
-        next="" if final else _next(execution, names),
+        doing=_doing(execution, runbook),
+        next="" if final else _next(execution, runbook),
         until=None if final else _until(steps, now),
-        lines=tuple(_line(execution, steps, index, name, now) for index, name in enumerate(names)),
+        lines=tuple(_line(execution, steps, index, spec, now) for index, spec in enumerate(runbook.steps)),
         final=final,
     )
 
 
-def _doing(execution: Execution, names: Sequence[str]) -> str:
+def _doing(execution: Execution, runbook: Runbook) -> str:
     if execution.state in FINAL:
         return execution.outcome or badges.of(badges.EXECUTION, execution.state).word.lower()
     if execution.state == ExecutionState.PROPOSED:
         return "nothing until somebody approves"
+    spec = _spec(runbook, execution.step_index)
     if execution.state == ExecutionState.PAUSED:
-        return f"paused before going on with {_say(NEXT, execution, _name(names, execution.step_index))}"
-    words = _say(DOING, execution, _name(names, execution.step_index))
-    return f"{words} · step {min(execution.step_index + 1, len(names))} of {len(names)}"
+        return f"paused before going on: {_say(execution, spec, 'next_words')}"
+    place = min(execution.step_index + 1, len(runbook.steps))
+    return f"{_say(execution, spec, 'doing')} · step {place} of {len(runbook.steps)}"
 
 
-def _next(execution: Execution, names: Sequence[str]) -> str:
-    ahead = execution.step_index + (execution.state != ExecutionState.PROPOSED)
-    following = _name(names, ahead)
-    return _say(NEXT, execution, following) if following else "nothing more; the incident closes"
+def _next(execution: Execution, runbook: Runbook) -> str:
+    begun = execution.state not in (ExecutionState.PROPOSED, ExecutionState.PAUSED)
+    spec = _spec(runbook, execution.step_index + begun)
+    return _say(execution, spec, "next_words")
 
 
-def _name(names: Sequence[str], index: int) -> str:
-    return names[index] if index < len(names) else ""
+def _spec(runbook: Runbook, index: int) -> StepSpec | None:
+    return runbook.steps[index] if index < len(runbook.steps) else None
 
 
-def _say(table: dict[str, str], execution: Execution, name: str) -> str:
-    words = table.get(name, name.replace("_", " "))
-    return words.format(attempt=execution.attempt, next_attempt=execution.attempt + 1, where=_where(execution))
+def _say(execution: Execution, spec: StepSpec | None, phase: str) -> str:
+    if spec is None:
+        return "nothing more; the incident closes"
+    words = spec.words(phase, _facts(execution, spec))
+    return VAGUE.get(spec.name, spec.name.replace("_", " ")) if UNKNOWN in words else words
 
 
-def _where(execution: Execution) -> str:
+def _facts(execution: Execution, spec: StepSpec) -> dict[str, object]:
+    started = execution.context.get("new_attempt") or execution.attempt + 1
     step = resume_step(execution)
-    if step is None:
-        return "from the restore point"
-    return f"from step {number(step)}" if step else "from the beginning"
+    return {
+        **execution.context,
+        "attempt": started if spec.name in OF_THE_NEXT else execution.attempt,
+        "step": number(step) if step is not None else None,
+    }
 
 
 def resume_step(execution: Execution) -> int | None:
@@ -115,14 +112,14 @@ def _until(steps: Sequence[StepRun], now: datetime) -> datetime | None:
     return deadline if deadline and deadline > now else None
 
 
-def _line(execution: Execution, steps: Sequence[StepRun], index: int, name: str, now: datetime) -> StepLine:
+def _line(execution: Execution, steps: Sequence[StepRun], index: int, spec: StepSpec, now: datetime) -> StepLine:
     tries = [step for step in steps if step.index == index]
     last = tries[-1] if tries else None
     state = last.state if last else "todo"
     return StepLine(
-        name=name.replace("_", " "),
+        name=spec.name.replace("_", " "),
         badge=badges.of(badges.STEP, state),
-        sentence=(last.sentence if last else "") or _say(NEXT, execution, name),
+        sentence=(last.sentence if last else "") or _say(execution, spec, "doing" if last else "next_words"),
         took=span(((last.finished_at or now) - last.started_at).total_seconds()) if last else "",
         tries=len(tries),
         current=bool(last) and state not in ENDED_STEP,

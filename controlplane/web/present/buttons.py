@@ -1,0 +1,90 @@
+"""The acts that a page offers. A forbidden one stays visible, with what it needs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controlplane.domain.access.policy import least_role
+from controlplane.fleet.models import Node
+from controlplane.incidents.models import Incident, IncidentState
+from controlplane.runbooks.models import Execution, ExecutionState
+from controlplane.runs.models import Run, RunState
+
+May = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Button:
+    """A form of one button; `why_not` says why it is disabled, empty when it is not."""
+
+    label: str
+    icon: str
+    url: str
+    why_not: str = ""
+    look: str = ""
+    reason: bool = False
+
+
+def _button(act: str, may: May, label: str, icon: str, url: str, *, why_not: str = "", look: str = "") -> Button:
+    needs = "" if may(act) else f"needs the role {least_role(act)}"
+    return Button(label=label, icon=icon, url=url, why_not=why_not or needs, look=look)
+
+
+def thumb(incident: Incident, execution: Execution | None, may: May) -> list[Button]:
+    """Offer the two acts of 3 am: acknowledge, and stop the machine from going on."""
+    return [_acknowledge(incident, may), _pause(execution, may)]
+
+
+def _acknowledge(incident: Incident, may: May) -> Button:
+    url = f"/incidents/{incident.pk}/acknowledge/"
+    if incident.acknowledged_at:
+        return _button(
+            "acknowledge", may, "Acknowledged", "check", url, why_not="by " + (incident.acknowledged_by or "a person")
+        )
+    closed = "the incident is resolved" if incident.state == IncidentState.RESOLVED else ""
+    return _button("acknowledge", may, "Acknowledge", "person", url, why_not=closed, look="first")
+
+
+def _pause(execution: Execution | None, may: May) -> Button:
+    if execution is None:
+        return Button(label="Pause runbook", icon="pause", url="", why_not="no runbook is running")
+    url = f"/executions/{execution.pk}"
+    if execution.state == ExecutionState.PAUSED:
+        return _button("resume_runbook", may, "Resume runbook", "play", f"{url}/resume/", look="first")
+    going = execution.state in (ExecutionState.RUNNING, ExecutionState.WAITING)
+    return _button(
+        "pause_runbook",
+        may,
+        "Pause runbook",
+        "pause",
+        f"{url}/pause/",
+        why_not="" if going else "no runbook is running",
+    )
+
+
+def approval(execution: Execution, may: May) -> list[Button]:
+    """Offer to approve or reject what a runbook proposes."""
+    url = f"/executions/{execution.pk}"
+    return [
+        _button("approve", may, "Approve", "check", f"{url}/approve/", look="first"),
+        _button("reject", may, "Reject", "cross", f"{url}/reject/", look="danger"),
+    ]
+
+
+def stop_runbook(execution: Execution, may: May) -> Button:
+    """Offer to end an execution for good."""
+    return _button("stop_runbook", may, "Stop runbook", "stop", f"/executions/{execution.pk}/stop/", look="danger")
+
+
+def run(subject: Run, may: May) -> list[Button]:
+    """Offer to hold a run, or to give it back to automation."""
+    url = f"/runs/{subject.name}"
+    if subject.held:
+        return [_button("resume_run", may, "End the hold", "play", f"{url}/resume/", look="first")]
+    over = "the run is over" if subject.state == RunState.COMPLETED else ""
+    return [_button("hold_run", may, "Hold", "pause", f"{url}/hold/", why_not=over)]
+
+
+def release(node: Node, may: May) -> Button:
+    """Offer to let a node out of quarantine."""
+    held = "an operator holds it" if node.held else ""
+    return _button("release_node", may, "Release", "play", f"/nodes/{node.name}/release/", why_not=held)

@@ -1,0 +1,102 @@
+"""Everything that the fleet overview shows."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+
+from controlplane.checkpoints.queries import newest_complete
+from controlplane.events.queries import step_series
+from controlplane.fleet import queries as nodes
+from controlplane.incidents.models import Incident, IncidentState
+from controlplane.runs.models import Attempt, Run, RunState
+from controlplane.web.present import badges, cost, fleet, spark, words
+from controlplane.web.present import incident as present_incident
+from controlplane.web.present import run as present_run
+from controlplane.web.read import series
+from controlplane.web.read.incident import newest_execution, progress_of
+
+SPARK_POINTS = 60
+SPARK_WINDOW = timedelta(minutes=30)
+GOODPUT_WINDOW = timedelta(hours=24)
+MAX_RUNS = 100
+FRESH = timedelta(seconds=60)
+
+
+def state(now: datetime) -> dict[str, Any]:
+    """Read the overview: its sentence, what needs a person, runs, and the map of the nodes."""
+    runs = list(Run.objects.order_by("state", "name")[:MAX_RUNS])
+    opened = list(Incident.objects.filter(state=IncidentState.OPEN).select_related("run"))
+    every = list(nodes.all_nodes())
+    sentence, tone = fleet.sentence(runs, len({one.run_id for one in opened if one.run_id}))
+    return {
+        "sentence": sentence,
+        "tone": tone,
+        "quiet_words": "" if opened else _quiet(now),
+        "incidents": sorted((_card(one, now) for one in opened), key=_price, reverse=True),
+        "rows": [row(run, now) for run in runs],
+        "racks": fleet.racks(every, now),
+        "counts": fleet.counts(every),
+        "spares": f"{words.plural(len(nodes.spares()), 'spare')} left",
+        "base_url": settings.BASE_URL,
+        "now": now,
+    }
+
+
+def row(run: Run, now: datetime) -> dict[str, Any]:
+    """Read one line of the runs table."""
+    attempts = list(Attempt.objects.filter(run=run).order_by("-number")[:200])[::-1]
+    points = step_series(run.name, since=now - SPARK_WINDOW, limit=SPARK_POINTS)
+    durations = [point.duration_ms for point in points if point.duration_ms is not None]
+    fresh = bool(points) and run.state == RunState.RUNNING
+    rate = series.rate(points) if fresh else None
+    return {
+        "run": run,
+        "badge": badges.of(badges.RUN, run.state),
+        "throughput": f"{words.number(rate)} {series.unit(points)}" if rate is not None else "–",
+        "spark": spark.points(durations),
+        "spark_count": len(durations),
+        "goodput": goodput(attempts, run, now),
+        "restore": restore_words(run, now),
+        "attempt": attempts[-1].number if attempts else "–",
+    }
+
+
+def goodput(attempts: Sequence[Attempt], run: Run, now: datetime) -> str:
+    """Say which part of the last 24 hours, or of the run's life, was spent training forward."""
+    if not attempts:
+        return "–"
+    begin = max(now - GOODPUT_WINDOW, attempts[0].started_at)
+    end = attempts[-1].exited_at if run.state in (RunState.COMPLETED, RunState.STOPPED) else None
+    pieces = present_run.strip(attempts, begin, end or now)
+    training = sum(piece.width for piece in pieces if piece.cause == "train")
+    return f"{100 * training / present_run.STRIP_WIDTH:.1f} %"
+
+
+def restore_words(run: Run, now: datetime) -> str:
+    """Say how old the newest complete checkpoint is."""
+    saved = newest_complete(run)
+    if saved is None:
+        return "none yet"
+    return f"step {words.number(saved.step)}, {words.age(saved.completed_at, now)}"
+
+
+def _card(incident: Incident, now: datetime) -> dict[str, Any]:
+    run = incident.run
+    gpus = run.nodes_wanted * run.gpus_per_node if run else 0
+    going = progress_of(newest_execution(incident), now)
+    price = cost.of_incident(incident, gpus, now)
+    return {"incident": incident, "card": present_incident.card(incident, run, price, going)}
+
+
+def _price(item: dict[str, Any]) -> tuple[bool, int]:
+    price = item["card"].cost
+    return (item["incident"].severity == "critical", price.gpus if price else 0)
+
+
+def _quiet(now: datetime) -> str:
+    last = Incident.objects.exclude(resolved_at=None).order_by("-resolved_at").first()
+    if last is None or last.resolved_at is None:
+        return "No incident so far."
+    return f"Last incident resolved {words.age(last.resolved_at, now)}: {last.title}"

@@ -1,0 +1,199 @@
+"""Everything that an incident page shows."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controlplane.checkpoints.queries import exposed
+from controlplane.domain.access.policy import least_role
+from controlplane.domain.errors import NotFound
+from controlplane.incidents.models import Finding, Incident, IncidentState
+from controlplane.runbooks import registry
+from controlplane.runbooks.models import Execution, ExecutionState
+from controlplane.runs.models import Run
+from controlplane.web.present import badges, buttons, cost, words
+from controlplane.web.present import incident as present
+from controlplane.web.present.buttons import May
+from controlplane.web.present.execution import FINAL, Progress, progress
+from controlplane.web.present.words import Badge
+
+ACT_SCORE = 4.0
+ACT_MARGIN = 2.0
+MAX_EVIDENCE = 12
+MAX_FINDINGS = 20
+SIMILAR = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """A candidate of the diagnosis; `share` is its part of the best score, in percent."""
+
+    entity: str
+    url: str
+    score: float
+    margin: float
+    share: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingLine:
+    """A finding with the numbers that tripped it."""
+
+    badge: Badge
+    words: str
+    entity: str
+    detector: str
+    found_at: datetime
+    evidence: list[dict[str, str]]
+    facts: str
+
+
+def load(incident_id: int) -> Incident:
+    """Return the incident with its run, or raise `NotFound`."""
+    found = Incident.objects.select_related("run").filter(pk=incident_id).first()
+    if found is None:
+        raise NotFound(f"there is no incident {incident_id}")
+    return found
+
+
+def newest_execution(incident: Incident) -> Execution | None:
+    """Return the execution that matters now: the last one that was made."""
+    return Execution.objects.filter(incident=incident).order_by("-pk").first()
+
+
+def state(incident: Incident, now: datetime) -> dict[str, Any]:
+    """Read what the state card and the side of the page show; the same for every viewer."""
+    execution = newest_execution(incident)
+    run = incident.run
+    going = progress_of(execution, now)
+    card = present.card(incident, run, cost.of_incident(incident, _gpus(run), now), going)
+    findings = list(incident.findings.order_by("found_at")[:MAX_FINDINGS])
+    return {
+        "incident": incident,
+        "run": run,
+        "card": card,
+        "countdown": words.countdown(card.until, now) if card.until else "",
+        "lost_if": _lost_if(run, execution, now),
+        "execution": execution,
+        "runbook": registry.runbook(execution.runbook) if execution else None,
+        "progress": going,
+        "suspects": _suspects(incident),
+        "findings": [_finding(found) for found in findings],
+        "ranks": _ranks(findings),
+        "similar": _similar(incident),
+        "acts_signature": signature(incident, execution),
+        "now": now,
+    }
+
+
+def signature(incident: Incident, execution: Execution | None) -> str:
+    """Name what the buttons depend on; a page fetches its own when this changes."""
+    going = f"{execution.pk}.{execution.state}" if execution else "none"
+    held = bool(incident.run and incident.run.held)
+    return f"{incident.state}.{bool(incident.acknowledged_at)}.{going}.{held}"
+
+
+def acts(incident: Incident, execution: Execution | None, may: May, now: datetime) -> dict[str, Any]:
+    """Read the buttons of one viewer."""
+    proposed = execution is not None and execution.state == ExecutionState.PROPOSED
+    return {
+        "incident": incident,
+        "acts_signature": signature(incident, execution),
+        "acts_url": True,
+        "thumb": buttons.thumb(incident, execution, may),
+        "approval": buttons.approval(execution, may) if execution and proposed else [],
+        "approval_words": _approval_words(incident, execution) if proposed else "",
+        "more": _more(incident, execution, may),
+        "note_needs": "" if may("note") else str(least_role("note")),
+        "runbook": registry.runbook(execution.runbook) if execution else None,
+        "progress": progress_of(execution, now),
+    }
+
+
+def _more(incident: Incident, execution: Execution | None, may: May) -> list[buttons.Button]:
+    stop = [buttons.stop_runbook(execution, may)] if execution and execution.state not in FINAL else []
+    return stop + (buttons.run(incident.run, may) if incident.run else [])
+
+
+def _approval_words(incident: Incident, execution: Execution | None) -> str:
+    asked = incident.decision.get("held_by") or (execution.context.get("why") if execution else "")
+    return f"Why it asks: {asked}." if asked else "The run's mode asks a person before anything is changed."
+
+
+def progress_of(execution: Execution | None, now: datetime) -> Progress | None:
+    """Put an execution into words, if there is one."""
+    if execution is None:
+        return None
+    return progress(execution, list(execution.steps.all()), registry.runbook(execution.runbook), now)
+
+
+def _gpus(run: Run | None) -> int:
+    return run.nodes_wanted * run.gpus_per_node if run else 0
+
+
+def _lost_if(run: Run | None, execution: Execution | None, now: datetime) -> str:
+    """What the restart costs, while it has not happened."""
+    if run is None or execution is None or execution.state in FINAL:
+        return ""
+    lost = exposed(run, now)
+    return words.plural(lost.steps, "step") if lost and lost.steps else ""
+
+
+def _suspects(incident: Incident) -> list[Suspect]:
+    best = max((float(blame.get("score", 0)) for blame in incident.blamed), default=0.0)
+    return [_suspect(blame, best) for blame in incident.blamed]
+
+
+def _suspect(blame: dict[str, Any], best: float) -> Suspect:
+    entity, score, margin = str(blame.get("entity", "")), float(blame.get("score", 0)), float(blame.get("margin", 0))
+    enough = score >= ACT_SCORE and margin >= ACT_MARGIN
+    name = entity.removeprefix("node:") if entity.startswith("node:") else ""
+    return Suspect(
+        entity=entity,
+        url=f"/nodes/{name}/" if name else "",
+        score=score,
+        margin=margin,
+        share=max(2, min(100, round(100 * score / best))) if best > 0 else 2,
+        words="enough to act on" if enough else "not enough to act on",
+    )
+
+
+def _finding(found: Finding) -> FindingLine:
+    strongest = sorted(found.evidence, key=lambda line: -abs(float(line.get("weight", 0))))[:MAX_EVIDENCE]
+    return FindingLine(
+        badge=badges.of(badges.STAGE, found.stage),
+        words=present.CLASSES.get(found.klass, found.klass),
+        entity=found.entity,
+        detector=found.detector,
+        found_at=found.found_at,
+        evidence=[
+            {"weight": f"{float(line.get('weight', 0)):+.1f}", "text": str(line.get("text", ""))} for line in strongest
+        ],
+        facts=json.dumps(found.facts, indent=1, ensure_ascii=False) if found.facts else "",
+    )
+
+
+def _ranks(findings: Iterable[Finding]) -> list[int]:
+    entities = [found.entity for found in findings]
+    entities += [str(line.get("entity", "")) for found in findings for line in found.evidence]
+    named = {int(match[1]) for entity in entities if (match := re.fullmatch(r"rank:(\d{1,9})", entity))}
+    return sorted(named)[:200]
+
+
+def _similar(incident: Incident) -> list[dict[str, Any]]:
+    past = Incident.objects.filter(klass=incident.klass, run_id=incident.run_id, state=IncidentState.RESOLVED)
+    rows = past.exclude(pk=incident.pk).prefetch_related("executions")[:SIMILAR]
+    return [
+        {"id": row.pk, "title": row.title, "opened_at": row.opened_at, "ended": _ended(row)} for row in rows
+    ]  # fmt: skip
+
+
+def _ended(row: Incident) -> str:
+    execution = max(row.executions.all(), key=lambda one: one.pk, default=None)
+    how = f"{execution.runbook} {execution.state}" if execution else "no runbook"
+    took = (row.mitigated_at or row.resolved_at or row.opened_at) - row.began_at
+    return f"{how}, {words.span(took)} until it trained again"

@@ -1,0 +1,87 @@
+"""Everything that a node page shows, and the list of nodes kept out of training."""
+
+from datetime import datetime
+from typing import Any
+
+from controlplane.events import queries as events
+from controlplane.fleet import queries as fleet
+from controlplane.fleet.models import Node
+from controlplane.incidents.models import Incident
+from controlplane.quarantine import queries as ledger
+from controlplane.quarantine.models import LedgerEntry
+from controlplane.runs.models import Attempt
+from controlplane.web.present import badges, buttons, words
+from controlplane.web.present.buttons import May
+from controlplane.web.present.fleet import is_old, node_sentence
+
+LEDGER_ROWS = 30
+ATTEMPT_ROWS = 10
+RELEASABLE = "quarantined"
+
+
+def load(name: str) -> Node:
+    """Return the node, or raise `NotFound`."""
+    return fleet.node(name)
+
+
+def state(node: Node, may: May, now: datetime) -> dict[str, Any]:
+    """Read a node's page."""
+    sentence, tone = node_sentence(node, now)
+    served = Attempt.objects.filter(nodes__contains=[node.name]).select_related("run").order_by("-started_at")
+    return {
+        "node": node,
+        "sentence": sentence,
+        "tone": tone,
+        "badge": badges.of(badges.NODE, node.state),
+        "old": is_old(node, now),
+        "gpus": _gpus(node),
+        "facts": _hardware(node),
+        "ledger": [(row, badges.of(badges.NODE, row.to_state)) for row in ledger.entries(node.name)[:LEDGER_ROWS]],
+        "strikes": ledger.strikes(node.name, now),
+        "attempts": served[:ATTEMPT_ROWS],
+        "incidents": Incident.objects.filter(blamed__contains=[{"entity": f"node:{node.name}"}])[:ATTEMPT_ROWS],
+        "release": buttons.release(node, may) if node.state == RELEASABLE else None,
+        "now": now,
+    }
+
+
+def kept_out(may: May, now: datetime) -> list[dict[str, Any]]:
+    """Read the quarantine list: node, since, why, by whom, and the way back."""
+    return [_kept(node, may, now) for node in ledger.kept_out()]
+
+
+def _kept(node: Node, may: May, now: datetime) -> dict[str, Any]:
+    last = ledger.entries(node.name).filter(to_state=node.state).first()
+    return {
+        "node": node,
+        "badge": badges.of(badges.NODE, node.state),
+        "entry": last,
+        "evidence": [str(line.get("text", "")) for line in last.evidence[:3]] if last else [],
+        "strikes": ledger.strikes(node.name, now),
+        "release": buttons.release(node, may) if node.state == RELEASABLE else None,
+    }
+
+
+def _gpus(node: Node) -> list[dict[str, Any]]:
+    gpus = node.hardware.get("gpus") or []
+    return [gpu for gpu in gpus if isinstance(gpu, dict)][:32] if isinstance(gpus, list) else []
+
+
+def _hardware(node: Node) -> list[tuple[str, str]]:
+    labels = ", ".join(f"{key} {value}" for key, value in sorted(node.labels.items()))
+    newest = events.latest("node.health", node=node.name)
+    host = dict(newest.data.get("host") or {}) if newest else {}
+    return [
+        ("Labels", labels or "none"),
+        ("Agent", node.agent_version or "–"),
+        ("Incarnation", node.incarnation[:12] or "–"),
+        ("Can", ", ".join(map(str, node.capabilities)) or "–"),
+        ("CPU", f"{host['cpu_pct']:.0f} %" if isinstance(host.get("cpu_pct"), int | float) else "–"),
+        ("Free memory", words.size(host.get("memory_available_bytes"))),
+        ("Load", words.number(host.get("load1"))),
+    ]
+
+
+def last_release() -> LedgerEntry | None:
+    """Return the last move out of quarantine."""
+    return LedgerEntry.objects.filter(from_state=RELEASABLE).select_related("node").first()

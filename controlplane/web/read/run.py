@@ -1,0 +1,89 @@
+"""Everything that a run page shows."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from controlplane.checkpoints import queries as checkpoints
+from controlplane.events.queries import step_series
+from controlplane.fleet import queries as nodes
+from controlplane.incidents.models import Incident, IncidentState
+from controlplane.runs import queries as runs
+from controlplane.runs.models import Attempt, Run, RunState
+from controlplane.web.present import badges, buttons, words
+from controlplane.web.present import run as present
+from controlplane.web.present.buttons import May
+from controlplane.web.present.ranks import rank_lines
+from controlplane.web.read import series
+from controlplane.web.read.fleet import goodput
+
+STRIP_WINDOW = timedelta(hours=24)
+MAX_CHECKPOINTS = 12
+MAX_ATTEMPTS = 50
+RATE_WINDOW = timedelta(minutes=5)
+
+
+def load(name: str) -> Run:
+    """Return the run, or raise `NotFound`."""
+    return runs.run_named(name)
+
+
+def state(run: Run, now: datetime) -> dict[str, Any]:
+    """Read what changes on the page; the same for every viewer."""
+    attempts = list(Attempt.objects.filter(run=run).order_by("-number")[:MAX_ATTEMPTS])
+    attempt = attempts[0] if attempts else None
+    view = runs.view(run)
+    return {
+        "run": run,
+        "attempt": attempt,
+        "card": present.card(run, attempt),
+        "facts": _facts(run, attempt, now),
+        "incidents": Incident.objects.filter(run=run, state=IncidentState.OPEN),
+        "recent": Incident.objects.filter(run=run).exclude(state=IncidentState.OPEN)[:5],
+        **_strip(attempts[::-1], run, now),
+        "saved": [(row, badges.of(badges.CHECKPOINT, row.state)) for row in checkpoints.of_run(run)[:MAX_CHECKPOINTS]],
+        "restore": checkpoints.restore_point(run),
+        "attempts": [(row, badges.of(badges.ATTEMPT, row.state)) for row in attempts],
+        "ranks": rank_lines(view) if view else [],
+        "acts_signature": f"{run.state}.{run.held}",
+        "now": now,
+    }
+
+
+def acts(run: Run, may: May) -> dict[str, Any]:
+    """Read the buttons of one viewer."""
+    return {
+        "run": run,
+        "acts_signature": f"{run.state}.{run.held}",
+        "acts_url": True,
+        "run_buttons": buttons.run(run, may),
+    }
+
+
+def _facts(run: Run, attempt: Attempt | None, now: datetime) -> list[tuple[str, str]]:
+    points = step_series(run.name, since=now - RATE_WINDOW, limit=series.RATE_POINTS)
+    rate = series.rate(points) if run.state == RunState.RUNNING else None
+    lost = checkpoints.exposed(run, now)
+    spares = len(nodes.spares())
+    return [
+        ("Attempt", str(attempt.number) if attempt else "–"),
+        ("Step", words.number(run.high_water_step)),
+        ("Throughput", f"{words.number(rate)} {series.unit(points)}" if rate is not None else "–"),
+        ("A crash now would lose", f"{words.plural(lost.steps, 'step')}, {words.span(lost.seconds)}" if lost else "–"),
+        ("Spares that fit", words.number(spares)),
+        ("Mode", run.mode),
+    ]
+
+
+def _strip(attempts: Sequence[Attempt], run: Run, now: datetime) -> dict[str, Any]:
+    if not attempts:
+        return {"strip": []}
+    last = attempts[-1].exited_at if run.state in (RunState.COMPLETED, RunState.STOPPED) else None
+    end = last or now
+    begin = max(end - STRIP_WINDOW, attempts[0].started_at)
+    return {
+        "strip": present.strip(attempts, begin, end),
+        "strip_begin": begin,
+        "strip_end": end,
+        "goodput": goodput(attempts, run, now),
+    }

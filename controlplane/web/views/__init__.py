@@ -1,0 +1,1 @@
+"""Views parse, authorise, call and render; they decide nothing."""

@@ -1,0 +1,177 @@
+// One socket per page, its freshness in words, and catching up by plain HTTP.
+// htmx carries and swaps; this file decides what is new, what is old, and when to stop believing the socket.
+"use strict";
+(() => {
+  const live = document.getElementById("live");
+  const freshness = document.getElementById("freshness");
+  const STALE_S = 15;
+  const POLL_AFTER_S = 60;
+  const POLL_EVERY_S = 10;
+  const GAP_MS = 400;
+  const INBOX = "#chronicle-inbox";
+
+  // A morph keeps what the reader did: an open <details> stays open.
+  htmx.registerExtension("middlewatch", {
+    htmx_before_morph_attr: (element, detail) => !(detail.attrName === "open" && element.tagName === "DETAILS"),
+  });
+  if (!live || !freshness) return;
+
+  const versions = new Map();
+  const words = freshness.querySelector("[data-words]");
+  const news = document.getElementById("freshness-news");
+  const baseTitle = document.title.replace(/^\(\d+\) /, "");
+  let heardAt = performance.now();
+  let watchAge = 0;
+  let connected = false;
+  let ended = "";
+  let polledAt = 0;
+  let syncing = null;
+  let again = false;
+
+  const secondsSince = (moment) => (performance.now() - moment) / 1000;
+
+  const say = (state, text) => {
+    if (words.textContent !== text) words.textContent = text;
+    if (freshness.dataset.state === state) return;
+    const first = freshness.dataset.state === "static";
+    freshness.dataset.state = state;
+    freshness.querySelector("use").setAttribute("href", freshness.querySelector("use").getAttribute("href").replace(/#.*/, state === "stale" ? "#alert" : "#dot"));
+    if (!first) news.textContent = { live: "Live again", stale: "Stale: what you see is old", connecting: "" }[state] || "";
+  };
+
+  const show = () => {
+    const silence = secondsSince(heardAt);
+    const age = watchAge === null ? null : watchAge + silence;
+    if (ended) say("stale", ended);
+    else if (age === null) say("stale", "Stale · the watch is not running");
+    else if (Math.max(age, silence) > STALE_S) say("stale", `Stale ${mw.span(Math.max(age, silence))}`);
+    else if (!connected) say("connecting", `Connecting · ${mw.span(silence)} ago`);
+    else say("live", `Live · ${mw.span(silence)} ago`);
+  };
+
+  const heard = (age) => {
+    heardAt = performance.now();
+    if (age !== undefined) watchAge = age;
+    show();
+  };
+
+  // --- envelopes -----------------------------------------------------------------------------------------------
+
+  // A rendering that was begun before one that is shown already is dropped, its chronicle entries are not.
+  const onlyEntries = (html) => {
+    const holder = document.createElement("template");
+    holder.innerHTML = html;
+    for (const part of Array.from(holder.content.children)) {
+      if (!(part.getAttribute("hx-swap-oob") || "").endsWith(INBOX)) part.remove();
+    }
+    return holder.innerHTML;
+  };
+
+  const outdated = (envelope) => envelope.version && envelope.version < (versions.get(envelope.topic) || 0);
+
+  const accept = (envelope) => {
+    const old = outdated(envelope);
+    if (!old && envelope.version) versions.set(envelope.topic, envelope.version);
+    if (envelope.series) document.dispatchEvent(new CustomEvent("mw:series", { detail: envelope }));
+    if (envelope.content === undefined) return "";
+    return old ? onlyEntries(envelope.content) : envelope.content;
+  };
+
+  const told = document.getElementById("chronicle")?.dataset.topic;
+  const notice = (envelope) => {
+    if (envelope.topic === told && envelope.after > mw.known()) setTimeout(() => { if (envelope.after > mw.known()) resync(); }, GAP_MS);
+  };
+
+  const after = () => {
+    mw.takeIn();
+    mw.localise(document);
+    mw.tick();
+    const count = Number(document.getElementById("open-count")?.dataset.open || 0);
+    const title = `${count ? `(${count}) ` : ""}${baseTitle}`;
+    if (document.title !== title) document.title = title;
+    const icon = document.getElementById("favicon");
+    const lamp = icon.getAttribute("href").replace(/lamp(-lit)?\.svg/, count ? "lamp-lit.svg" : "lamp.svg");
+    if (icon.getAttribute("href") !== lamp) icon.setAttribute("href", lamp);
+    const state = document.getElementById("state");
+    const acts = document.getElementById("acts");
+    if (state && acts && state.dataset.acts !== acts.dataset.signature) {
+      setTimeout(() => htmx.trigger("#acts-refresh", "mw:acts"), Math.random() * 300);
+    }
+  };
+
+  // --- catching up ---------------------------------------------------------------------------------------------
+
+  const address = () => {
+    const query = new URLSearchParams({ topics: live.dataset.topics });
+    if (told) query.set("since", `${told}:${mw.known()}`);
+    return `/live/resync?${query}`;
+  };
+
+  const catchUp = async () => {
+    const answer = await fetch(address(), { headers: { Accept: "application/json" } });
+    if (answer.redirected || answer.status === 401) { ended = "Signed out · open the page again"; show(); return; }
+    if (!answer.ok) return;
+    const body = await answer.json();
+    for (const envelope of body.messages) {
+      const text = accept(envelope);
+      if (text) await htmx.swap({ sourceElement: live, target: live, swap: "none", text });
+    }
+    after();
+    if (body.ok) heard(body.age_s);
+  };
+
+  const resync = async () => {
+    if (syncing) { again = true; return syncing; }
+    syncing = catchUp().catch(() => {}).finally(() => { syncing = null; if (again) { again = false; resync(); } });
+    return syncing;
+  };
+
+  // --- the socket ----------------------------------------------------------------------------------------------
+
+  live.addEventListener("htmx:ws:before:message:incoming", (event) => {
+    const message = event.detail.message;
+    const envelope = JSON.parse(message.data);
+    if (envelope.topic === undefined) {
+      event.detail.cancelled = true;
+      if (envelope.ready) { connected = true; resync(); }
+      if (envelope.ping) heard(envelope.age_s);
+      return;
+    }
+    heard();
+    const content = accept(envelope);
+    if (!content) event.detail.cancelled = true;
+    message.data = JSON.stringify({ content, topic: envelope.topic, seq: envelope.seq });
+    notice(envelope);
+  });
+  live.addEventListener("htmx:ws:after:message:incoming", after);
+  live.addEventListener("htmx:ws:close", (event) => {
+    connected = false;
+    const why = { 4401: "Signed out · open the page again", 4403: "Not allowed to follow this", 4400: "Not followed" }[event.detail.code];
+    if (why) ended = why;
+    show();
+  });
+
+  document.addEventListener("htmx:after:swap", () => { mw.localise(document); mw.tick(); });
+  document.addEventListener("htmx:error", (event) => {
+    const form = event.target.closest && event.target.closest("form");
+    if (!form) return;
+    const line = document.createElement("p");
+    line.className = "trouble";
+    line.setAttribute("role", "alert");
+    line.textContent = "This could not be sent. Nothing was changed; try again.";
+    form.querySelector(".trouble")?.remove();
+    form.append(line);
+  });
+
+  setInterval(() => {
+    show();
+    if (ended || secondsSince(heardAt) < POLL_AFTER_S && connected) return;
+    if (secondsSince(heardAt) < POLL_AFTER_S && !polledAt) return;
+    if (connected && secondsSince(heardAt) < STALE_S) { polledAt = 0; return; }
+    if (polledAt && secondsSince(polledAt) < POLL_EVERY_S) return;
+    polledAt = performance.now();
+    resync();
+  }, 1000);
+  show();
+  mw.resync = resync;
+})();
