@@ -1,3 +1,4 @@
+import itertools
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -11,6 +12,7 @@ from middlewatch_wire import decode_batch
 
 from controlplane.events import log, queries
 from controlplane.events.streams import Refusal
+from controlplane.ingest import database
 from tests.events.factories import batch, beat, hello, step
 
 NOW = datetime(2026, 11, 29, 2, 0, tzinfo=UTC)
@@ -92,7 +94,7 @@ def test_an_append_outside_a_transaction_is_refused(transactional_db):
 def test_any_order_and_repetition_of_batches_stores_each_event_once(data):
     cuts = sorted(data.draw(st.sets(st.integers(2, 40), max_size=8)))
     edges = [1, *cuts, 41]
-    chunks = [range(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    chunks = [range(low, high) for low, high in itertools.pairwise(edges)]
     first, rest = chunks[0], chunks * 2
     order = data.draw(st.permutations(rest))
     with transaction.atomic():
@@ -108,12 +110,11 @@ def test_any_order_and_repetition_of_batches_stores_each_event_once(data):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_reader_behind_a_cursor_misses_nothing_while_two_writers_overlap():
-    connection.ensure_connection()
-    params = {k: v for k, v in connection.get_connection_params().items() if k in {"host", "port", "user", "password", "dbname"}}
+    params = database.conninfo()
     seen, stop = [], threading.Event()
 
     def write(node):
-        with psycopg.connect(**params) as link:
+        with psycopg.connect(params) as link:
             for n in range(1, 60):
                 with link.transaction(), link.cursor() as cursor:
                     log.append(cursor, [batch(step(n, run="race"), node=node)], NOW)

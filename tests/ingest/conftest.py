@@ -16,7 +16,9 @@ class Server:
     """The real application behind a real uvicorn, in a thread of the test."""
 
     def __init__(self):
-        self.config = uvicorn.Config(Application(), port=0, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=1)
+        self.config = uvicorn.Config(
+            Application(), port=0, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=1
+        )
         self.uvicorn = uvicorn.Server(self.config)
         self.thread = threading.Thread(target=lambda: asyncio.run(self.uvicorn.serve()), daemon=True)
 
@@ -44,7 +46,7 @@ class Server:
         finally:
             link.close()
 
-    def post(self, *events, token, node="n01", incarnation="i1", **headers):
+    def post(self, *events, token, node="n01", incarnation="i1"):
         return self.request("POST", "/api/v1/ingest", body(*events, node=node, incarnation=incarnation), token=token)
 
 

@@ -1,0 +1,95 @@
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from controlplane.domain.errors import Invalid, NotFound
+from controlplane.fleet import actions, queries
+from controlplane.fleet.commands import HANDED_OUT_AT_ONCE, LEASE
+from controlplane.fleet.models import Command, CommandState, Node
+
+NOW = datetime(2026, 11, 29, 2, 0, tzinfo=UTC)
+ARGS = {"run": "demo", "attempt": 2, "grace_s": 2.0}
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def node():
+    return Node.objects.create(name="head", state_since=NOW, enrolled_at=NOW)
+
+
+def send(key="k", now=NOW, **more):
+    return actions.send_command(
+        "head", "attempt.stop", ARGS, key=key, deadline=now + timedelta(minutes=5), now=now, **more
+    )
+
+
+def test_the_same_key_sends_one_command():
+    assert send().pk == send(now=NOW + timedelta(seconds=9)).pk
+    assert Command.objects.count() == 1
+
+
+def test_a_command_to_nobody_or_of_no_kind_is_refused():
+    with pytest.raises(NotFound):
+        actions.send_command("nowhere", "attempt.stop", ARGS, key="k", deadline=NOW, now=NOW)
+    with pytest.raises(Invalid) as error:
+        actions.send_command("head", "shell", {"run": "rm"}, key="k", deadline=NOW, now=NOW)
+    assert error.value.field == "kind"
+
+
+def test_arguments_that_no_agent_knows_are_refused():
+    for args in ({**ARGS, "path": "/etc"}, {**ARGS, "attempt": "two"}, {"run": "demo"}):
+        with pytest.raises(Invalid):
+            actions.send_command("head", "attempt.stop", args, key="k", deadline=NOW, now=NOW)
+
+
+def test_commands_are_handed_out_oldest_first_and_a_bounded_number_at_once():
+    for n in range(HANDED_OUT_AT_ONCE + 1):
+        send(key=f"k{n}", now=NOW + timedelta(seconds=n))
+    later = NOW + timedelta(seconds=60)
+    first = [command.idempotency_key for command in actions.lease_commands("head", later)]
+    assert first == [f"k{n}" for n in range(HANDED_OUT_AT_ONCE)]
+    assert [command.idempotency_key for command in actions.lease_commands("head", later)] == ["k10"]
+
+
+def test_a_report_that_it_runs_renews_the_lease():
+    command = send()
+    actions.lease_commands("head", NOW)
+    actions.record_result(command.pk, {"state": "running"}, NOW + LEASE / 2)
+    assert actions.lease_commands("head", NOW + LEASE) == []
+    assert len(actions.lease_commands("head", NOW + 2 * LEASE)) == 1
+
+
+def test_a_final_report_is_never_changed_again():
+    command = send(execution_id=7)
+    done = actions.record_result(str(command.pk), {"state": "succeeded", "data": {"stopped": True}}, NOW)
+    actions.record_result(str(command.pk), {"state": "failed"}, NOW)
+    kept = queries.command(command.pk)
+    assert (kept.state, kept.result["data"], kept.finished_at) == (CommandState.SUCCEEDED, {"stopped": True}, NOW)
+    assert done.execution_id == 7
+    assert actions.lease_commands("head", NOW + LEASE) == []
+
+
+def test_a_report_from_another_node_or_on_nothing_is_refused():
+    command = send()
+    for command_id, node in ((command.pk, "n02"), (uuid4(), "head"), ("nonsense", "head")):
+        with pytest.raises(NotFound):
+            actions.record_result(command_id, {"state": "succeeded"}, NOW, node=node)
+    with pytest.raises(Invalid):
+        actions.record_result(command.pk, {"state": "great"}, NOW)
+
+
+def test_a_command_expires_once_deadline_and_lease_are_over():
+    command = send()
+    actions.lease_commands("head", NOW + timedelta(minutes=5) - LEASE / 2)
+    assert actions.expire_commands(NOW + timedelta(minutes=5)) == []
+    expired = actions.expire_commands(NOW + timedelta(minutes=5) + LEASE)
+    assert [(gone.pk, gone.state) for gone in expired] == [(command.pk, CommandState.EXPIRED)]
+
+
+def test_late_news_about_an_expired_command_is_kept():
+    command = send()
+    actions.expire_commands(NOW + timedelta(minutes=6))
+    later = NOW + timedelta(minutes=7)
+    assert actions.record_result(command.pk, {"state": "running"}, later).state == CommandState.EXPIRED
+    assert actions.record_result(command.pk, {"state": "succeeded"}, later).state == CommandState.SUCCEEDED

@@ -1,0 +1,94 @@
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+
+from controlplane.domain.errors import Invalid, NotFound, Unauthenticated
+from controlplane.fleet import actions, tokens
+from controlplane.fleet.enrolment import MAX_TTL, MAX_USES, ROTATION_GRACE
+from controlplane.fleet.models import EnrolmentToken, Node, NodeToken
+
+NOW = datetime(2026, 11, 29, 2, 0, tzinfo=UTC)
+
+
+@pytest.mark.django_db
+def test_a_bought_token_speaks_for_the_node_and_is_stored_as_a_digest_only():
+    token = actions.enrol(actions.create_enrolment_token("ana", NOW), "n01", NOW)
+    identity = tokens.node_of(token, NOW)
+    assert identity.name == "n01"
+    assert token not in str(NodeToken.objects.values_list())
+    assert Node.objects.get().state == "unknown"
+
+
+@pytest.mark.django_db
+def test_an_enrolment_token_ends_with_its_time_and_its_uses():
+    token = actions.create_enrolment_token("ana", NOW, 1, timedelta(minutes=5))
+    with pytest.raises(Unauthenticated):
+        actions.enrol(token, "n01", NOW + timedelta(minutes=5))
+    actions.enrol(token, "n01", NOW)
+    with pytest.raises(Unauthenticated):
+        actions.enrol(token, "n02", NOW)
+    with pytest.raises(Unauthenticated):
+        actions.enrol("mwe_guess", "n02", NOW)
+
+
+@pytest.mark.django_db
+def test_limits_of_an_enrolment_token_are_checked():
+    for uses, ttl in ((0, timedelta(1)), (MAX_USES + 1, timedelta(1)), (1, timedelta(0)), (1, MAX_TTL * 2)):
+        with pytest.raises(Invalid):
+            actions.create_enrolment_token("ana", NOW, uses, ttl)
+
+
+@pytest.mark.django_db
+def test_names_that_could_mean_a_path_are_refused_and_cost_no_use():
+    token = actions.create_enrolment_token("ana", NOW)
+    for name in ("", "../x", "a b", "-x", "x" * 101, "n\n01"):
+        with pytest.raises(Invalid):
+            actions.enrol(token, name, NOW)
+    assert EnrolmentToken.objects.get().uses_left == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_last_use_is_sold_once_to_two_at_the_same_time():
+    token = actions.create_enrolment_token("ana", NOW)
+    bought, refused = [], []
+
+    def buy(name):
+        try:
+            bought.append(actions.enrol(token, name, NOW))
+        except Unauthenticated:
+            refused.append(name)
+        finally:
+            connection.close()
+
+    buyers = [threading.Thread(target=buy, args=(f"n{n}",)) for n in range(4)]
+    for buyer in buyers:
+        buyer.start()
+    for buyer in buyers:
+        buyer.join()
+    assert (len(bought), len(refused)) == (1, 3)
+
+
+@pytest.mark.django_db
+def test_rotation_leaves_the_old_token_a_while():
+    old = actions.enrol(actions.create_enrolment_token("ana", NOW), "n01", NOW)
+    new = actions.rotate(tokens.node_of(old, NOW), NOW)
+    assert tokens.node_of(new, NOW).name == "n01"
+    assert tokens.node_of(old, NOW + ROTATION_GRACE / 2).name == "n01"
+    assert tokens.node_of(old, NOW + ROTATION_GRACE) is None
+
+
+@pytest.mark.django_db
+def test_a_revocation_ends_every_token_of_a_node():
+    old = actions.enrol(actions.create_enrolment_token("ana", NOW), "n01", NOW)
+    actions.rotate(tokens.node_of(old, NOW), NOW)
+    assert actions.revoke("n01", NOW) == 2
+    assert tokens.node_of(old, NOW) is None
+    with pytest.raises(NotFound):
+        actions.revoke("n99", NOW)
+
+
+@pytest.mark.django_db
+def test_what_is_no_token_is_nobody():
+    assert [tokens.node_of(text, NOW) for text in ("", "mwn_", "mwn_" + "x" * 300, "mwe_x", "ü")] == [None] * 5

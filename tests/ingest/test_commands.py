@@ -1,0 +1,131 @@
+import socket
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+from controlplane.fleet import actions as fleet
+from controlplane.fleet import commands as fleet_commands
+from controlplane.fleet.models import Command
+from tests.events.factories import beat
+
+ARGS = {"run": "demo", "attempt": 1, "what": ["stacks"], "budget_s": 3.0}
+
+
+def send(node="n01", key="k1", deadline_s=60.0):
+    now = datetime.now(UTC)
+    return fleet.send_command(node, "collect", ARGS, key=key, deadline=now + timedelta(seconds=deadline_s), now=now)
+
+
+def poll(server, token, wait_s=0.0):
+    answer = server.request("GET", f"/api/v1/commands?wait_s={wait_s}", token=token)
+    assert answer.status == 200
+    return answer.body["commands"]
+
+
+def test_a_waiting_command_is_handed_out_with_everything_the_agent_needs(server, token):
+    sent = send()
+    handed = poll(server, token, 5)
+    assert handed == [
+        {
+            "command_id": str(sent.pk), "kind": "collect", "args": ARGS, "lease_s": 15.0,
+            "deadline_ms": int(sent.deadline.timestamp() * 1000),
+        }
+    ]  # fmt: skip
+
+
+def test_a_poll_that_hangs_is_woken_the_moment_a_command_is_committed(server, token):
+    found = []
+
+    def wait():
+        found.append((poll(server, token, 20), time.monotonic()))
+
+    poller = threading.Thread(target=wait)
+    poller.start()
+    time.sleep(0.5)
+    sent_at = time.monotonic()
+    send()
+    poller.join(10)
+    commands, at = found[0]
+    assert len(commands) == 1
+    assert at - sent_at < 0.9  # well before the board's own look once a second would have had to
+
+
+def test_a_poll_without_commands_ends_when_its_time_is_up(server, token):
+    began = time.monotonic()
+    assert poll(server, token, 0.3) == []
+    assert 0.25 < time.monotonic() - began < 3
+
+
+def test_a_leased_command_is_not_handed_out_again_while_the_lease_lasts(server, token):
+    send()
+    assert len(poll(server, token, 5)) == 1
+    assert poll(server, token, 1.5) == []
+
+
+def test_a_command_is_handed_out_again_after_its_lease(server, token, monkeypatch):
+    monkeypatch.setattr(fleet_commands, "LEASE", timedelta(seconds=0.5))
+    send()
+    assert len(poll(server, token, 5)) == 1
+    assert len(poll(server, token, 5)) == 1
+    assert Command.objects.get().lease_count == 2
+
+
+def test_a_command_past_its_deadline_is_not_handed_out(server, token):
+    send(deadline_s=-1)
+    assert poll(server, token, 1.5) == []
+
+
+def test_an_agent_sees_only_its_own_commands(server, token, enrol):
+    enrol("n02")
+    send("n02")
+    assert poll(server, token, 1.5) == []
+
+
+def test_an_acknowledgement_tells_how_many_commands_wait(server, token):
+    send(key="a")
+    send(key="b")
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline and server.post(beat(1), token=token).body["commands_waiting"] != 2:
+        time.sleep(0.05)
+    assert server.post(beat(1), token=token).body["commands_waiting"] == 2
+
+
+def test_a_wait_that_is_no_number_is_malformed(server, token):
+    for wait_s in ("soon", "-1", "nan", "1e9"):
+        answer = server.request("GET", f"/api/v1/commands?wait_s={wait_s}", token=token)
+        assert (answer.status, answer.body["field"]) == (400, "wait_s")
+
+
+def test_a_poll_whose_agent_went_away_takes_no_command_with_it(server, token):
+    link = socket.create_connection(("127.0.0.1", server.port))
+    link.sendall(
+        f"GET /api/v1/commands?wait_s=20 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    )
+    time.sleep(0.3)
+    link.close()
+    time.sleep(0.2)
+    send()
+    assert len(poll(server, token, 5)) == 1
+    assert Command.objects.get().lease_count == 1
+
+
+def test_hundreds_of_agents_wait_on_few_connections(server, enrol):
+    """Each poll costs an event, not a connection to PostgreSQL."""
+    import http.client
+
+    from django.db import connection
+
+    bought = {f"n{n:03}": enrol(f"n{n:03}") for n in range(150)}
+    links = {}
+    for node, token in bought.items():
+        links[node] = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        links[node].request("GET", "/api/v1/commands?wait_s=15", headers={"Authorization": f"Bearer {token}"})
+    time.sleep(0.5)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'middlewatch-ingest'")
+        assert cursor.fetchone()[0] <= 5
+    send("n077")
+    answer = links["n077"].getresponse()
+    assert b"collect" in answer.read()
+    for link in links.values():
+        link.close()
