@@ -1,6 +1,8 @@
 """Every refusal of the REST API has one shape: `{"code", "message", "field"?}`."""
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
@@ -33,7 +35,11 @@ def respond(error: MiddlewatchError) -> HttpResponse:
 def install(api: NinjaAPI) -> None:
     """Give `api` an answer to everything that may be raised."""
     for kind, translate in _TRANSLATIONS.items():
-        api.add_exception_handler(kind, lambda _, error, translate=translate: respond(translate(error)))
+        api.add_exception_handler(kind, partial(_answer, translate))
+
+
+def _answer(translate: Callable[[Any], MiddlewatchError], _request: HttpRequest, error: Exception) -> HttpResponse:
+    return respond(translate(error))
 
 
 @login_not_required
@@ -61,7 +67,7 @@ def _http(error: HttpError) -> MiddlewatchError:
     return Invalid("body", str(error))
 
 
-_TRANSLATIONS: dict[type[Exception], Any] = {
+_TRANSLATIONS: dict[type[Exception], Callable[[Any], MiddlewatchError]] = {
     Exception: _unexpected,
     OperationalError: lambda _: Unavailable("the database does not answer"),
     Http404: lambda error: NotFound(str(error)),

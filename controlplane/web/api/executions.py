@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from django.http import HttpRequest
-from ninja import Body, Router
+from ninja import Router
 
 from controlplane.runbooks import actions, queries
 from controlplane.runbooks.models import Execution
@@ -53,14 +53,10 @@ def approve(request: HttpRequest, execution_id: Id) -> Execution:
 
 
 @router.post("/{execution_id}/reject", response=ExecutionOut)
-def reject(
-    request: HttpRequest,
-    execution_id: Id,
-    why: OptionalReasonIn = Body(OptionalReasonIn()),  # noqa: B008
-) -> Execution:
+def reject(request: HttpRequest, execution_id: Id, why: OptionalReasonIn | None = None) -> Execution:
     """Decide that a proposed execution never starts."""
     by = person(request, "reject")
-    actions.reject(queries.execution_numbered(execution_id), by.username, datetime.now(UTC), why=why.reason)
+    actions.reject(queries.execution_numbered(execution_id), by.username, datetime.now(UTC), why.reason if why else "")
     return queries.execution_numbered(execution_id)
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Router
+from ninja import Router, Status
 
 from controlplane.chronicle import actions as chronicle
 from controlplane.chronicle import queries as told
@@ -21,7 +21,7 @@ router = Router(tags=["incidents"])
 State = Literal["open", "mitigated", "resolved"]
 
 
-@router.get("", response=Page[IncidentBrief])
+@router.get("", response=Page[IncidentBrief], by_alias=True)
 def list_incidents(
     request: HttpRequest,
     state: State | None = None,
@@ -39,7 +39,7 @@ def list_incidents(
     return page(rows, limit, lambda incident: incident.pk)
 
 
-@router.get("/{incident_id}", response=IncidentOut)
+@router.get("/{incident_id}", response=IncidentOut, by_alias=True)
 def get_incident(request: HttpRequest, incident_id: Id) -> Incident:
     """Show one incident with its findings, suspects, decision and losses."""
     person(request, "view")
@@ -65,14 +65,14 @@ def get_chronicle_markdown(request: HttpRequest, incident_id: Id) -> HttpRespons
 
 
 @router.post("/{incident_id}/chronicle/{number}/correct", response={201: EntryOut})
-def correct(request: HttpRequest, incident_id: Id, number: Id, better: SentenceIn) -> tuple[int, Entry]:
+def correct(request: HttpRequest, incident_id: Id, number: Id, better: SentenceIn) -> Status[Entry]:
     """Correct an entry: the original stays, the correction points at it."""
     by = person(request, "correct")
     wrong = told.entry(f"incident:{queries.incident_numbered(incident_id).pk}", number)
-    return 201, chronicle.correct(wrong, better.sentence, now=datetime.now(UTC), actor=by.username)
+    return Status(201, chronicle.correct(wrong, better.sentence, now=datetime.now(UTC), actor=by.username))
 
 
-@router.post("/{incident_id}/acknowledge", response=IncidentOut)
+@router.post("/{incident_id}/acknowledge", response=IncidentOut, by_alias=True)
 def acknowledge(request: HttpRequest, incident_id: Id) -> Incident:
     """Say that you are looking at it; this stops nothing."""
     by = person(request, "acknowledge")
@@ -81,10 +81,10 @@ def acknowledge(request: HttpRequest, incident_id: Id) -> Incident:
 
 
 @router.post("/{incident_id}/note", response={201: EntryOut})
-def note(request: HttpRequest, incident_id: Id, new: NoteIn) -> tuple[int, Entry]:
+def note(request: HttpRequest, incident_id: Id, new: NoteIn) -> Status[Entry]:
     """Add a note in Markdown to the chronicle."""
     by = person(request, "note")
     incident = queries.incident_numbered(incident_id)
     actions.note(incident, new.text, by.username, datetime.now(UTC))
     notes = told.entries(f"incident:{incident.pk}").filter(kind="note", actor=by.username)
-    return 201, notes.order_by("-number")[0]
+    return Status(201, notes.order_by("-number")[0])

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import transaction
 from django.http import HttpRequest
-from ninja import Body, Router
+from ninja import Router, Status
 
 from controlplane.chronicle import actions as chronicle
 from controlplane.domain.errors import Invalid
@@ -61,9 +61,10 @@ def put_into_quarantine(request: HttpRequest, name: Name, why: ReasonIn) -> Node
 
 
 @router.post("/{name}/release", response=NodeOut)
-def release(request: HttpRequest, name: Name, how: ReleaseIn = Body(ReleaseIn())) -> Node:  # noqa: B008
+def release(request: HttpRequest, name: Name, how: ReleaseIn | None = None) -> Node:
     """Take a node out of quarantine."""
     by = person(request, "release_node")
+    how = how or ReleaseIn()
     quarantine.release(queries.node(name).name, how.to, by=by.username, reason=how.reason, now=datetime.now(UTC))
     return queries.node(name)
 
@@ -91,14 +92,12 @@ def _set_hold(by: str, name: str, *, held: bool) -> Node:
 
 
 @enrolment.post("", response={201: EnrolmentOut})
-def create_enrolment_token(
-    request: HttpRequest,
-    wanted: EnrolmentIn = Body(EnrolmentIn()),  # noqa: B008
-) -> tuple[int, dict[str, Any]]:
+def create_enrolment_token(request: HttpRequest, wanted: EnrolmentIn | None = None) -> Status[dict[str, Any]]:
     """Make a short-lived token that enrols new nodes."""
     by = person(request, "enrol_node")
+    wanted = wanted or EnrolmentIn()
     if not 1 <= wanted.ttl_s <= MAX_TTL_S:
         raise Invalid("ttl_s", f"must be between 1 and {MAX_TTL_S}")
     now, ttl = datetime.now(UTC), timedelta(seconds=wanted.ttl_s)
     token = fleet.create_enrolment_token(by.username, now, uses=wanted.uses, ttl=ttl)
-    return 201, {"token": token, "uses": wanted.uses, "expires_at": now + ttl}
+    return Status(201, {"token": token, "uses": wanted.uses, "expires_at": now + ttl})

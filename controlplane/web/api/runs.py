@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Body, Router
+from ninja import Router, Status
 
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.runbooks import actions as runbooks
@@ -26,10 +26,10 @@ def list_runs(request: HttpRequest, after: Name | None = None, limit: Limit = DE
 
 
 @router.post("", response={201: RunOut})
-def create_run(request: HttpRequest, new: NewRun) -> tuple[int, Run]:
+def create_run(request: HttpRequest, new: NewRun) -> Status[Run]:
     """Create a run; it waits for its first launch."""
     by = person(request, "create_run")
-    return 201, actions.create_run(**new.dict(), now=datetime.now(UTC), by=by.username)
+    return Status(201, actions.create_run(**new.dict(), now=datetime.now(UTC), by=by.username))
 
 
 @router.get("/{name}", response=RunOut)
@@ -60,10 +60,10 @@ def list_checkpoints(
 
 
 @router.post("/{name}/launch", response=RunOut)
-def launch(request: HttpRequest, name: Name, wanted: Launch = Body(Launch())) -> Run:  # noqa: B008
+def launch(request: HttpRequest, name: Name, wanted: Launch | None = None) -> Run:
     """Launch a run that has no living attempt, on the nodes named or on nodes chosen among healthy ones and spares."""
     by = person(request, "launch_run")
-    runbooks.launch(queries.run_named(name), wanted.nodes, by.username, datetime.now(UTC))
+    runbooks.launch(queries.run_named(name), wanted.nodes if wanted else None, by.username, datetime.now(UTC))
     return queries.run_named(name)
 
 

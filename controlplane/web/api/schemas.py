@@ -294,7 +294,7 @@ class NewRun(Schema):
 class Launch(Schema):
     """The nodes to launch on; left out, healthy and spare nodes are chosen."""
 
-    nodes: list[str] | None = Field(None, max_length=10_000)
+    nodes: list[str] | None = Field(default=None, max_length=10_000)
 
 
 class ModeIn(Schema):
@@ -324,7 +324,7 @@ class ReasonIn(Schema):
 class OptionalReasonIn(Schema):
     """Why it is done, if there is something to say."""
 
-    reason: str = Field("", max_length=2000)
+    reason: str = Field(default="", max_length=2000)
 
 
 class ReleaseIn(OptionalReasonIn):
