@@ -88,8 +88,8 @@ def initial_status(environ: Mapping[str, str], log: str | None) -> Status:
     }
 
 
-def _become_rank(command: Sequence[str], log: str | None, shim_pid: int, libc: ctypes.CDLL) -> None:
-    """Turn the forked child into the rank. Never returns."""
+def _become_rank(command: Sequence[str], log: str | None, shim_pid: int, libc: ctypes.CDLL, ready: int) -> None:
+    """Turn the forked child into the rank. Never returns; `ready` closes with the exec."""
     try:
         os.setsid()
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -101,7 +101,8 @@ def _become_rank(command: Sequence[str], log: str | None, shim_pid: int, libc: c
             os.dup2(out, 2)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
-        os.closerange(3, MAX_INHERITED_FD)
+        os.closerange(3, ready)
+        os.closerange(ready + 1, MAX_INHERITED_FD)
         os.execvpe(command[0], list(command), {**os.environ, MARK: str(shim_pid)})  # noqa: S606
     except OSError as error:
         os.write(2, f"middlewatch shim: cannot start {command[0]!r}: {error.strerror}\n".encode())
@@ -110,12 +111,20 @@ def _become_rank(command: Sequence[str], log: str | None, shim_pid: int, libc: c
 
 
 def start(command: Sequence[str], log: str | None) -> int:
-    """Fork the rank into a session of its own and return its pid."""
+    """Fork the rank into a session of its own and return its pid.
+
+    Returns when the program has taken the child over: from then on signals reach
+    the rank's group, and its environment shows whose it is.
+    """
     libc = ctypes.CDLL(None)
     shim_pid = os.getpid()
+    heard, ready = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _become_rank(command, log, shim_pid, libc)
+        _become_rank(command, log, shim_pid, libc, ready)
+    os.close(ready)
+    os.read(heard, 1)
+    os.close(heard)
     return pid
 
 

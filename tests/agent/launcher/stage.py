@@ -114,7 +114,7 @@ class Cluster:
 
     def close(self) -> None:
         for process in self.living():
-            processes.send(process, signal.SIGKILL)
+            processes.signal_process(process.pid, process.start_ticks, signal.SIGKILL)
         wait_for(lambda: not self.living())
 
 

@@ -84,7 +84,7 @@ def test_ranks_killed_together_with_their_shims_are_noticed_too(cluster):
     cluster.start(nodes=("n01",))
     rank, shim_pid = cluster.pid(0), cluster.status(0)["shim_pid"]
     kill(shim_pid)
-    wait_for(lambda: processes.state_of(rank) in {None, "Z"})
+    wait_for(lambda: not processes.alive(rank, cluster.status(0)["start_ticks"]))
     assert cluster.exited()["data"] == {"reason": "failed", "exit_code": None}
 
 
@@ -92,22 +92,24 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("args", "word"),
         [
-            ({"run": "other", "attempt": 1, "nodes": ["n01"]}, "run 'other'"),
-            ({"run": "demo", "attempt": 1, "nodes": ["n09"]}, "node 'n09'"),
-            ({"run": "demo", "attempt": 1, "nodes": ["n01", "n01"]}, "nodes"),
-            ({"run": "demo", "attempt": 1, "nodes": []}, "nodes"),
-            ({"run": "demo", "attempt": 1, "nodes": "n01"}, "nodes"),
-            ({"run": "demo", "attempt": 1, "nodes": [1]}, "nodes"),
-            ({"run": "demo", "attempt": 0, "nodes": ["n01"]}, "attempt"),
-            ({"run": "demo", "attempt": True, "nodes": ["n01"]}, "attempt"),
-            ({"run": "../demo", "attempt": 1, "nodes": ["n01"]}, "run"),
-            ({"run": "demo", "attempt": 1, "nodes": ["n01"], "resume": {"step": "../../x"}}, "step"),
-            ({"run": "demo", "attempt": 1, "nodes": ["n01"], "resume": {"step": -1}}, "step"),
-            ({"run": "demo", "attempt": 1, "nodes": ["n01"], "resume": {"step": 40}}, "checkpoint of step 40"),
+            ({"run": "other"}, "run 'other'"),
+            ({"nodes": ["n09"]}, "node 'n09'"),
+            ({"nodes": ["n01", "n01"]}, "nodes"),
+            ({"nodes": []}, "nodes"),
+            ({"nodes": "n01"}, "nodes"),
+            ({"nodes": [1]}, "nodes"),
+            ({"attempt": -1}, "attempt"),
+            ({"attempt": True}, "attempt"),
+            ({"run": "../demo"}, "run"),
+            ({"resume": {"step": "../../x"}}, "step"),
+            ({"resume": {"step": -1}}, "step"),
+            ({"resume": {"step": 40}}, "checkpoint of step 40"),
+            ({"command": "rm"}, "command"),
         ],
     )
     def test_what_the_owner_did_not_configure(self, cluster, args, word):
-        outcome = cluster.command("attempt.start", **args)
+        good = {"run": "demo", "attempt": 1, "nodes": ["n01"], "resume": {"step": 0}}
+        outcome = cluster.command("attempt.start", **(good | args))
         assert outcome.state == "refused"
         assert word in outcome.output_tail
         assert cluster.living() == []
@@ -184,6 +186,7 @@ class TestStop:
     def test_leaves_the_ranks_of_another_installation_alone(self, cluster):
         cluster.start(nodes=("n01",))
         cluster.pid(0)
+        assert len(cluster.living()) == 1
         assert processes.of_run("demo", frozenset({"/elsewhere/agent.sock"})) == []
 
     def test_twice_is_as_good_as_once(self, cluster):

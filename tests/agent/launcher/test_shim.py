@@ -8,6 +8,7 @@ import time
 import pytest
 from middlewatch_agent import shim
 from middlewatch_agent.launcher import processes
+from middlewatch_agent.ranks import procfs
 
 from tests.agent.launcher.stage import wait_for
 
@@ -140,4 +141,5 @@ def test_a_shim_is_small_and_quick(tmp_path):
 
 
 def _gone(pid: int) -> bool:
-    return processes.state_of(pid) in {None, "Z", "X"}
+    found = procfs.look(pid)
+    return found is None or found.state in processes.GONE

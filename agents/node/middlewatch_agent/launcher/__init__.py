@@ -9,7 +9,10 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
+from middlewatch_wire.commands import AttemptStartArgs, AttemptStopArgs, CheckpointsScanArgs
 
 from middlewatch_agent.context import AgentContext, Command, Outcome
 from middlewatch_agent.launcher import config as launcher_config
@@ -20,11 +23,8 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.1
 IDLE_S = 60.0
-EXIT_REPORT_S = 2.0
-DEFAULT_NEWEST = 10
-MAX_NODES = 10_000
-MAX_STEP = 10**15
-MAX_GRACE_S = launcher_config.MAX_GRACE_S
+
+T = TypeVar("T")
 
 
 def attach(context: AgentContext) -> None:
@@ -53,7 +53,10 @@ class Service:
     def start(self, command: Command) -> Outcome:
         """Handle `attempt.start`."""
         try:
-            request = _start_request(command.args)
+            args = _parsed(AttemptStartArgs, command.args)
+            request = StartRequest(
+                run=args.run, attempt=args.attempt, nodes=tuple(args.nodes), resume_step=args.resume.step
+            )
             started = self._launcher.start(request, now_ms=_now_ms())
         except RefusedError as error:
             return Outcome(state="refused", output_tail=str(error))
@@ -66,11 +69,9 @@ class Service:
 
     def stop(self, command: Command) -> Outcome:
         """Handle `attempt.stop`: it succeeded when no process of the attempt is left."""
-        args = command.args
         try:
-            run, attempt = _text(args, "run"), _number(args, "attempt", least=1)
-            grace_s = _seconds(args, "grace_s")
-            stopped = self._launcher.stop(run, attempt, grace_s=grace_s)
+            args = _parsed(AttemptStopArgs, command.args)
+            stopped = self._launcher.stop(args.run, args.attempt, grace_s=args.grace_s)
         except RefusedError as error:
             return Outcome(state="refused", output_tail=str(error))
         finally:
@@ -84,8 +85,8 @@ class Service:
     def scan(self, command: Command) -> Outcome:
         """Handle `checkpoints.scan`."""
         try:
-            newest = _number(command.args, "newest", least=1) if "newest" in command.args else DEFAULT_NEWEST
-            found = self._launcher.scan(_text(command.args, "run"), newest)
+            args = _parsed(CheckpointsScanArgs, command.args)
+            found = self._launcher.scan(args.run, args.newest)
         except RefusedError as error:
             return Outcome(state="refused", output_tail=str(error))
         except StartError as error:
@@ -115,41 +116,8 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _text(args: Mapping[str, Any], name: str) -> str:
-    value = args.get(name)
-    if not isinstance(value, str) or not launcher_config.NAME.fullmatch(value):
-        raise RefusedError(f"{name}: a name is needed")
-    return value
-
-
-def _number(args: Mapping[str, Any], name: str, *, least: int) -> int:
-    value = args.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_STEP:
-        raise RefusedError(f"{name}: a whole number of at least {least} is needed")
-    return value
-
-
-def _seconds(args: Mapping[str, Any], name: str) -> float | None:
-    value = args.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MAX_GRACE_S:
-        raise RefusedError(f"{name}: seconds between 0 and {MAX_GRACE_S:.0f} are needed")
-    return float(value)
-
-
-def _start_request(args: Mapping[str, Any]) -> StartRequest:
-    nodes = args.get("nodes")
-    if not isinstance(nodes, list | tuple) or not 1 <= len(nodes) <= MAX_NODES:
-        raise RefusedError("nodes: a list of node names is needed")
-    if not all(isinstance(node, str) for node in nodes):
-        raise RefusedError("nodes: a list of node names is needed")
-    resume = args.get("resume") or {"step": 0}
-    if not isinstance(resume, Mapping):
-        raise RefusedError("resume: an object with a step is needed")
-    return StartRequest(
-        run=_text(args, "run"),
-        attempt=_number(args, "attempt", least=1),
-        nodes=tuple(nodes),
-        resume_step=_number(resume, "step", least=0),
-    )
+def _parsed(kind: type[T], args: Mapping[str, Any]) -> T:
+    try:
+        return msgspec.convert(dict(args), kind)
+    except msgspec.ValidationError as error:
+        raise RefusedError(str(error)) from error

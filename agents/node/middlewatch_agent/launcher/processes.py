@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from middlewatch_agent import shim
+from middlewatch_agent.ranks import procfs
 
 PROC = Path("/proc")
 MAX_ENVIRON_BYTES = 1 << 20
@@ -42,17 +43,10 @@ class RankProcess:
         return {"rank": self.rank, "node": self.node, "pid": self.pid, "proc_state": self.state}
 
 
-def state_of(pid: int) -> str | None:
-    """The letter of `/proc/<pid>/stat` (R, S, D, T, Z, …), or None where there is no such process."""
-    try:
-        return (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[0].decode()
-    except (OSError, IndexError):
-        return None
-
-
 def alive(pid: int, start_ticks: int | None) -> bool:
     """Whether this very process still exists, a zombie included: its parent has yet to tell its end."""
-    return start_ticks is not None and shim.start_ticks(pid) == start_ticks
+    found = procfs.look(pid)
+    return found is not None and found.start_ticks == start_ticks
 
 
 def _environ(pid: int) -> dict[bytes, bytes]:
@@ -68,18 +62,18 @@ def _rank_process(pid: int, sockets: frozenset[str]) -> RankProcess | None:
     environ = _environ(pid)
     if shim.MARK.encode() not in environ or environ.get(b"MIDDLEWATCH_SOCKET", b"").decode() not in sockets:
         return None
-    ticks, state = shim.start_ticks(pid), state_of(pid)
-    if ticks is None or state is None or state in GONE:
+    process = procfs.look(pid)
+    if process is None or process.state in GONE:
         return None
     with suppress(KeyError, ValueError):
         return RankProcess(
             pid=pid,
-            start_ticks=ticks,
+            start_ticks=process.start_ticks,
             run=environ[b"MIDDLEWATCH_RUN"].decode(),
             attempt=int(environ[b"MIDDLEWATCH_ATTEMPT"]),
             rank=int(environ[b"RANK"]),
             node=environ[b"MIDDLEWATCH_NODE"].decode(),
-            state=state,
+            state=process.state,
         )
     return None
 
@@ -91,12 +85,12 @@ def of_run(run: str, sockets: frozenset[str], attempt: int | None = None) -> lis
     return [one for one in found if one and one.run == run and attempt in (None, one.attempt)]
 
 
-def send(process: RankProcess, number: signal.Signals) -> None:
+def signal_process(pid: int, start_ticks: int, number: signal.Signals) -> None:
     """Signal this very process and nobody who took its pid since."""
     with suppress(ProcessLookupError, PermissionError):
-        descriptor = os.pidfd_open(process.pid)
+        descriptor = os.pidfd_open(pid)
         try:
-            if shim.start_ticks(process.pid) == process.start_ticks:
+            if alive(pid, start_ticks):
                 signal.pidfd_send_signal(descriptor, number)
         finally:
             os.close(descriptor)
@@ -119,11 +113,11 @@ def end(look: Callable[[], list[RankProcess]], grace_s: float) -> list[RankProce
     grace is cut short. SIGKILL reaches them without a SIGCONT.
     """
     for process in look():
-        send(process, signal.SIGTERM)
+        signal_process(process.pid, process.start_ticks, signal.SIGTERM)
     for left in _until_gone(look, grace_s):
         if all(process.state in STOPPED for process in left):
             break
     for left in _until_gone(look, KILL_WAIT_S):
         for process in left:
-            send(process, signal.SIGKILL)
+            signal_process(process.pid, process.start_ticks, signal.SIGKILL)
     return look()

@@ -13,6 +13,8 @@ import msgspec
 
 from middlewatch_agent import shim
 from middlewatch_agent.launcher import processes
+from middlewatch_agent.ranks import status
+from middlewatch_agent.ranks.status import RankStatus
 
 
 class RankRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,15 +63,6 @@ class RankEnd(msgspec.Struct, frozen=True, kw_only=True):
     exited_at_ms: int | None = None
 
 
-class _Status(msgspec.Struct, kw_only=True):
-    pid: int
-    start_ticks: int | None = None
-    shim_pid: int = 0
-    exit_code: int | None = None
-    signal: int | None = None
-    exited_at_ms: int | None = None
-
-
 class Records:
     """The folder of attempt files, each read once. Not locked: its one user holds a lock."""
 
@@ -98,16 +91,16 @@ class Records:
         self._known[record.run] = record
 
 
-def _read_status(path: str) -> _Status | None:
+def _read_status(path: str) -> RankStatus | None:
     try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=_Status)
-    except (OSError, msgspec.DecodeError):
+        return status.read(Path(path))
+    except ValueError:
         return None
 
 
-def _shim_lives(pid: int, status: str) -> bool:
+def _shim_lives(pid: int | None, path: str) -> bool:
     try:
-        return status.encode() in (processes.PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+        return path.encode() in (processes.PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
 
@@ -117,14 +110,14 @@ def rank_end(record: RankRecord, *, young: bool) -> RankEnd | None:
 
     `young` says that the start is so recent that a missing status file means nothing.
     """
-    status = _read_status(record.status)
-    if status is None:
+    told = _read_status(record.status)
+    if told is None:
         return None if young else RankEnd()
-    if status.exited_at_ms is None:
-        if processes.alive(status.pid, status.start_ticks) or _shim_lives(status.shim_pid, record.status):
+    if not told.ended:
+        if processes.alive(told.pid, told.start_ticks) or _shim_lives(told.shim_pid, record.status):
             return None
-        status = _read_status(record.status) or status
-    return RankEnd(exit_code=status.exit_code, signal=status.signal, exited_at_ms=status.exited_at_ms)
+        told = _read_status(record.status) or told
+    return RankEnd(exit_code=told.exit_code, signal=told.signal, exited_at_ms=told.exited_at_ms)
 
 
 def was_claimed(record: RankRecord) -> bool:
