@@ -7,12 +7,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from controlplane.access.policy import require
-from controlplane.chronicle import export
 from controlplane.chronicle import queries as chronicle
 from controlplane.domain.errors import MiddlewatchError
 from controlplane.incidents import actions
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.web.errors import answer
+from controlplane.web.export import incident_markdown
 from controlplane.web.present import badges
 from controlplane.web.present import chronicle as present
 from controlplane.web.read import incident as read
@@ -101,17 +101,8 @@ def note(request: HttpRequest, incident_id: int) -> HttpResponse:
 @require_GET
 def chronicle_markdown(_request: HttpRequest, incident_id: int) -> HttpResponse:
     """Hand out the chronicle as Markdown."""
-    now = clock()
     incident = read.load(incident_id)
-    facts = read.state(incident, now)
-    card = facts["card"]
-    lines = [
-        ("State", f"{card.state.word}, {card.acknowledged}"),
-        ("What", incident.title),
-        ("Began", f"{incident.began_at:%Y-%m-%d %H:%M:%S}"),
-        *([("Cost", card.cost.words)] if card.cost else []),
-    ]
-    text = export.markdown(card.headline, chronicle.entries(f"incident:{incident.pk}"), now, facts=lines)
+    text = incident_markdown(incident, clock())
     response = HttpResponse(text, content_type="text/markdown; charset=utf-8")
     response["Content-Disposition"] = f'inline; filename="incident-{incident.pk}.md"'
     return response
