@@ -244,7 +244,5 @@ class Sender:
 
 def _names_an_event(answer: Answer) -> bool:
     """Whether a 400 blames an event, and not the envelope or a proxy's mood."""
-    if answer.status != HTTPStatus.BAD_REQUEST or not isinstance(answer.body, dict):
-        return False
-    blamed = answer.body.get("error", answer.body)
-    return isinstance(blamed, dict) and isinstance(blamed.get("index"), int)
+    blamed = answer.body.get("index") if isinstance(answer.body, dict) else None
+    return answer.status == HTTPStatus.BAD_REQUEST and isinstance(blamed, int)

@@ -26,7 +26,7 @@ CREATE INDEX IF NOT EXISTS pressing ON events (id) WHERE seq IS NULL AND urgent;
 CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS dropped (kind TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
 """
-VACUUM_PAGES = 2000
+VACUUM_PAGES = 20_000
 CACHE_KIB = 512
 
 
@@ -209,7 +209,7 @@ class Store:
 
     def shrink_file(self) -> None:
         """Give free pages back to the file system."""
-        self.db.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+        self.db.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")  # `execute` would free one page
 
     def _shrink(self, gone: Iterable[tuple[int]]) -> None:
         for (length,) in gone:
