@@ -17,7 +17,7 @@ from controlplane.events.log import LOCK
 DAYS_AHEAD = 2
 RETENTION_DAYS = 30
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '5s'"
-_PREFIX = "events_event_d"
+_PREFIX = "events_event_on_"
 
 
 def maintain(now: datetime, *, retention: timedelta | None = None) -> None:
