@@ -1,5 +1,7 @@
 """A stage for the machines: short words for signals, and a virtual clock."""
 
+from dataclasses import replace
+
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.run import RunMachine
 from controlplane.domain.findings import Finding
@@ -23,6 +25,7 @@ class Stage:
         self.mute: set[str] = set()
         self.signals: list[Signal] = []
         self.step_at = 0
+        self.next_beat = T0
 
     @property
     def world(self) -> int:
@@ -53,6 +56,11 @@ class Stage:
     def rank(self, kind, rank, **words) -> Signal:
         return self.send(kind, node=self.node_of(rank), rank=rank, **words)
 
+    def scheduler_says(self, node, state):
+        self.machine.observe(
+            replace(self.signal("scheduler.node", run=None), data={"node": node, "state": state}), self.now
+        )
+
     def sweep(self) -> list[Finding]:
         found = self.machine.sweep(self.now)
         self.log += found
@@ -76,8 +84,9 @@ class Stage:
         end = self.now + seconds
         while self.now < end - 1e-9:
             self.now = min(end, self.now + every)
-            if round(self.now, 3) % 5 == 0:
+            if self.now >= self.next_beat:
                 self.beat()
+                self.next_beat = self.now + 5
             self.sweep()
         return self.log
 

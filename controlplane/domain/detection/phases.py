@@ -139,7 +139,8 @@ def _eval(state: RunState, _leader: RankState, policy: RunPolicy) -> float:
     parts = state.parts.get("eval", [])
     if len(parts) >= MIN_PARTS:
         return _scaled(median(parts), policy.hang_k, policy.eval_part_floor_s, policy)
-    return max(policy.eval_floor_s, EVAL_MEDIANS * _median(state.wholes.get("eval", [])))
+    wholes = state.wholes.get("eval", [])
+    return max(policy.eval_floor_s, EVAL_MEDIANS * median(wholes) if wholes else policy.hang_cap_s)
 
 
 def _idle(_state: RunState, _leader: RankState, policy: RunPolicy) -> float:

@@ -34,9 +34,15 @@ def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
     if not hang.stage:
         return []
     said = testimony(attempt, since=hang.suspected_at)
-    if hang.stage == Stage.SUSPECT and (said.independent or seen.age(now) >= CONFIRM_DEADLINES * hang.deadline_s):
+    if hang.stage == Stage.SUSPECT and (said.independent or _is_over(hang, seen, policy, now)):
         hang.stage, hang.confirmed_at = Stage.CONFIRMED.value, now
     return [_finding(state, attempt, said, policy)]
+
+
+def _is_over(hang: HangState, seen: Clock, policy: RunPolicy, now: float) -> bool:
+    """Twice the deadline is over, and the suspicion stood long enough for stacks to come in."""
+    stood = now - hang.suspected_at >= hang.deadline_s - policy.delta_s
+    return stood and seen.age(now) >= CONFIRM_DEADLINES * hang.deadline_s
 
 
 def _suspect(hang: HangState, waited: Clock, now: float) -> None:

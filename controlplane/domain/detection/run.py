@@ -7,18 +7,17 @@ Call `sweep` only when every signal that is already durable has been observed: w
 a backlog waits, age and silence would be those of the backlog, not of the run.
 """
 
-from collections.abc import Iterable, Mapping
-from hashlib import blake2b
+from collections.abc import Mapping
 from typing import Any, Self
 
 from controlplane.domain.detection import codec, deaths, intake, progress, sight, silence, view
+from controlplane.domain.detection.news import News
 from controlplane.domain.detection.policy import RunPolicy
-from controlplane.domain.detection.state import COMPLETED, RESTING, RunState, Told
-from controlplane.domain.findings import Finding, Stage
+from controlplane.domain.detection.state import COMPLETED, RESTING, RunState
+from controlplane.domain.findings import Finding
 from controlplane.domain.signals import Signal
 
 SNAPSHOT_VERSION = 1
-MAX_TOLD = 256
 
 
 class RunMachine:
@@ -49,7 +48,7 @@ class RunMachine:
                 found += silence.look(state, policy, now)
                 found += [] if silence.held(state, policy, now) else progress.look(state, policy, now)
         state.sight.last_sweep = now
-        return self._news(found)
+        return News(state.told).of(found)
 
     def rest(self, now: float) -> None:
         """Note that we stop the attempt ourselves: what it does from now on is no trouble.
@@ -82,63 +81,9 @@ class RunMachine:
         return cls(state.run, policy, state)
 
     def _finished(self, now: float) -> list[Finding]:
-        """Take back what is still open about an attempt that ended well."""
+        """Take back what is still open about an attempt that ended well (methods 11.7)."""
         state = self._state
-        attempt = state.attempt
-        if attempt is None or attempt.state != COMPLETED:
+        if state.attempt is None or state.attempt.state != COMPLETED:
             return []
-        still = [(key, told) for key, told in state.told.items() if told.stage != Stage.CLEARED]
-        return [_withdrawn(state.run, key, told, now) for key, told in still]
-
-    def _news(self, found: Iterable[Finding]) -> list[Finding]:
-        news = []
-        for finding in found:
-            told = self._state.told.get(finding.key)
-            digest = _digest(finding)
-            if told is None and finding.stage is Stage.CLEARED:
-                continue
-            if told is None or told.digest != digest:
-                self._state.told[finding.key] = _told(finding, digest)
-                news.append(finding)
-        self._forget()
-        return news
-
-    def _forget(self) -> None:
-        told = self._state.told
-        for key in list(told)[: max(0, len(told) - MAX_TOLD)]:
-            del told[key]
-
-
-def _digest(finding: Finding) -> str:
-    lines = [f"{line.entity}{line.weight:+.2f}{line.text}" for line in finding.evidence]
-    words = [finding.klass, finding.stage.value, finding.entity, finding.severity, finding.sentence, *sorted(lines)]
-    return blake2b("\n".join(words).encode(), digest_size=12).hexdigest()
-
-
-def _told(finding: Finding, digest: str) -> Told:
-    return Told(
-        attempt=finding.attempt,
-        klass=finding.klass,
-        stage=finding.stage.value,
-        entity=finding.entity,
-        detector=finding.detector,
-        severity=finding.severity,
-        began=finding.began,
-        digest=digest,
-    )
-
-
-def _withdrawn(run: str, key: str, told: Told, now: float) -> Finding:
-    return Finding(
-        key=key,
-        detector=told.detector,
-        klass=told.klass,
-        stage=Stage.CLEARED,
-        entity=told.entity,
-        began=told.began,
-        at=now,
-        run=run,
-        attempt=told.attempt,
-        severity="info",
-        sentence=f"run {run} had completed, so this was no trouble",
-    )
+        why = f"run {state.run} had completed, so this was no trouble"
+        return News(state.told).withdraw(run=state.run, now=now, why=why)

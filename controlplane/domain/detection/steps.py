@@ -38,13 +38,15 @@ def advance(state: RunState, attempt: AttemptState, rank: RankState, step: int, 
     attempt: a sign of life, and told as a rewind (methods 11.4).
     """
     rewound = rank.step is not None and step < rank.step and signal.at_ms > rank.step_ms
+    if attempt.first_step is not None:
+        attempt.first_step = min(attempt.first_step, step)
     if rank.step is not None and step <= rank.step and not rewound:
         return
     attempt.rewinds += rewound
     rank.step, rank.step_at, rank.step_ms = step, signal.received, signal.at_ms
     if attempt.first_step is None:
         _first(state, attempt, signal.received)
-    attempt.first_step = step if attempt.first_step is None else min(attempt.first_step, step)
+        attempt.first_step = step
     attempt.last_step = step if rewound else max(step, attempt.last_step or 0)
     slowest = min(other.step for other in attempt.ranks.values() if other.step is not None)
     if rewound or attempt.progress_step is None or slowest > attempt.progress_step:
