@@ -4,7 +4,6 @@ Each class has a stable `code`. Where an error leaves the program, one place
 maps its code to an HTTP status, a page fragment or an exit message, so a new
 error needs no new handling.
 """
-# ruff: noqa: N818 - the names say what happened, the tree says that it is an error
 
 
 class MiddlewatchError(Exception):
