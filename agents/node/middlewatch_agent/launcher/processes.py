@@ -44,9 +44,9 @@ class RankProcess:
 
 
 def alive(pid: int, start_ticks: int | None) -> bool:
-    """Whether this very process still exists, a zombie included: its parent has yet to tell its end."""
+    """Whether this very process still lives. A zombie does not: where init is lazy one may stay for ever."""
     found = procfs.look(pid)
-    return found is not None and found.start_ticks == start_ticks
+    return found is not None and found.start_ticks == start_ticks and found.state not in GONE
 
 
 def _environ(pid: int) -> dict[bytes, bytes]:

@@ -1,0 +1,128 @@
+"""Collecting from real processes of a node."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from middlewatch_agent import collect
+from middlewatch_agent.collect import outside
+from middlewatch_agent.context import Command
+from middlewatch_agent.hooks import worker
+
+from tests.agent.launcher.stage import Cluster, wait_for
+
+WAITING = "import time\ndef wait_for_ever():\n    time.sleep(60)\nwait_for_ever()"
+HOOKED = (
+    "import os, sys, time\nsys.path.insert(0, {agent!r})\n"
+    "from middlewatch_agent.hooks import worker\nworker.start(os.environ['MIDDLEWATCH_WORKER_SOCKET'])\n" + WAITING
+)
+AGENT = str(Path(collect.__file__).parents[2])
+
+
+@pytest.fixture
+def node(tmp_path):
+    """One node with one rank; `run` starts it and gives its pid."""
+    cluster = Cluster(tmp_path)
+    cluster.context.state_dir = tmp_path / "n01"
+
+    def run(program: str) -> int:
+        cluster.configure(program)
+        cluster.start(nodes=("n01",))
+        pid = cluster.pid(0)
+        wait_for(lambda: Path(f"/proc/{pid}/wchan").exists())
+        return pid
+
+    cluster.run = run
+    yield cluster
+    cluster.close()
+
+
+def ask(node, **args):
+    good = {"run": "demo", "attempt": 1, "what": ["stacks", "collectives"], "budget_s": 3.0}
+    command = Command(command_id="c", kind="collect", args=good | args)
+    return collect.Collector(node.context)(command)
+
+
+def stacks(node) -> dict[str, dict]:
+    return {event["data"]["tool"]: event["data"] for event in node.context.of("rank.stack")}
+
+
+def test_the_kernel_speaks_for_every_rank(node):
+    node.run(WAITING)
+    outcome = ask(node)
+    assert outcome.data["ranks"]["0"]["proc_state"] == "S"
+    assert stacks(node)["proc"]["frames"][0] == "state S (sleeping)"
+    event = node.context.of("rank.stack")[0]
+    assert (event["run"], event["attempt"], event["rank"]) == ("demo", 1, 0)
+
+
+def test_a_stopped_rank_answers_nothing_and_that_is_the_result(node):
+    pid = node.run(HOOKED.format(agent=AGENT))
+    wait_for(lambda: outside._catches(pid, signal.SIGUSR1))
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: node.living()[0].state == "T")
+    began = time.monotonic()
+    outcome = ask(node)
+    assert time.monotonic() - began < 3.0
+    assert outcome.data == {"ranks": {"0": {"proc_state": "T", "answered": False}}}
+    assert stacks(node)["proc"]["frames"][0] == "state T (stopped)"
+    assert stacks(node)["worker_server"]["ok"] is False
+
+
+def test_a_rank_with_hooks_but_no_server_is_asked_by_signal(node):
+    pid = node.run(HOOKED.format(agent=AGENT))
+    wait_for(lambda: outside._catches(pid, signal.SIGUSR1))
+    outcome = ask(node)
+    assert outcome.data["ranks"]["0"]["answered"] is True
+    assert stacks(node)["faulthandler"]["frames"][0].startswith("wait_for_ever (")
+    assert node.pid(0) == pid
+
+
+def test_a_rank_without_hooks_is_never_sent_a_signal_it_would_die_of(node):
+    pid = node.run(WAITING)
+    Path(node.status(0)["worker_socket"] + worker.STACKS_SUFFIX).write_text("")
+    ask(node)
+    assert node.living()[0].pid == pid
+
+
+@pytest.mark.skipif(not Path(sys.executable).with_name("py-spy").exists(), reason="needs py-spy")
+def test_a_rank_without_hooks_is_read_from_outside(node):
+    node.run(WAITING)
+    wait_for(lambda: b"python" in Path(f"/proc/{node.pid(0)}/cmdline").read_bytes())
+    outcome = ask(node)
+    assert outcome.data["ranks"]["0"]["answered"] is True
+    assert any(frame.startswith("wait_for_ever (") for frame in stacks(node)["py-spy"]["frames"])
+
+
+def test_ranks_of_other_attempts_and_dead_ones_are_not_asked(node):
+    node.run("")
+    node.exited()
+    assert ask(node).data == {"ranks": {}}
+    assert ask(node, attempt=2).data == {"ranks": {}}
+
+
+def test_a_rank_that_vanished_with_its_shim_is_told_as_gone(node):
+    node.run(WAITING)
+    os.kill(node.status(0)["shim_pid"], signal.SIGKILL)
+    wait_for(lambda: not node.living())
+    found = ask(node).data["ranks"]["0"]
+    assert found["proc_state"] in {"X", "Z"}
+    assert found["answered"] is False
+
+
+@pytest.mark.parametrize("args", [{"what": ["rm"]}, {"budget_s": 0}, {"budget_s": 1e9}, {"run": 3}, {"path": "/etc"}])
+def test_a_malformed_command_is_refused(node, args):
+    outcome = ask(node, **args)
+    assert outcome.state == "refused"
+    assert next(iter(args)) in outcome.output_tail
+
+
+def test_a_broken_status_file_hides_no_other_rank(node):
+    node.run(WAITING)
+    for name, text in (("a.json", "{"), ("b.json", json.dumps({"run": "demo", "pid": "x"}))):
+        (node.context.state_dir / "ranks" / name).write_text(text)
+    assert list(ask(node).data["ranks"]) == ["0"]
