@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from django import forms
 from django.contrib.auth.forms import SetPasswordForm
+from django.http import QueryDict
 
 from controlplane.access.models import Role, User
 
@@ -35,6 +36,12 @@ else:
 
 class PasswordForm(OwnPassword):
     """A new password, twice."""
+
+    def __init__(self, user: User, data: QueryDict | None = None) -> None:
+        """Say it in our words."""
+        super().__init__(user, data, label_suffix="")
+        self.fields["new_password2"].label = "The same again"
+        self.fields["new_password2"].help_text = ""
 
 
 class PersonForm(forms.Form):

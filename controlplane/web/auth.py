@@ -33,7 +33,7 @@ _WRONG = "The name or the password is wrong. Both are case-sensitive."
 @require_http_methods(["GET", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
     """Show the form, or try the name and password that it sends."""
-    form = SignInForm(request.POST or None)
+    form = SignInForm(request.POST or None, label_suffix="")
     status = 200
     if form.is_valid():
         try:

@@ -1,5 +1,6 @@
 """The page where an admin lets people in, changes their roles and puts them aside."""
 
+import logging
 from datetime import UTC, datetime
 
 from django.contrib import messages
@@ -13,18 +14,21 @@ from controlplane.access.forms import PersonForm
 from controlplane.access.models import Role
 from controlplane.domain.errors import Conflict, Invalid, MiddlewatchError
 
+log = logging.getLogger(__name__)
+
 
 @never_cache
 @require_http_methods(["GET", "POST"])
 def index(request: HttpRequest) -> HttpResponse:
     """List people; a POST adds one and shows their one-time password once."""
     policy.require(request.user, "manage_people")
-    form = PersonForm(request.POST or None)
+    form = PersonForm(request.POST or None, label_suffix="")
     added = None
     if form.is_valid():
         try:
             person, password = actions.create_person(form.cleaned_data["name"], form.cleaned_data["role"], _now())
-            added, form = {"name": person.username, "password": password}, PersonForm()
+            log.info("%s let %s in as %s", request.user, person.username, person.role)
+            added, form = {"name": person.username, "password": password}, PersonForm(label_suffix="")
         except (Conflict, Invalid) as error:
             form.add_error("name", error.why if isinstance(error, Invalid) else str(error))
     context = {"people": queries.people(), "form": form, "added": added, "roles": Role.choices}
@@ -35,8 +39,10 @@ def index(request: HttpRequest) -> HttpResponse:
 def change(request: HttpRequest, name: str) -> HttpResponse:
     """Change a person's role, put them aside, take them back, or make them a one-time link."""
     policy.require(request.user, "manage_people")
+    do, role = request.POST.get("do", ""), request.POST.get("role", "")
     try:
-        messages.success(request, _change(name, request.POST.get("do", ""), request.POST.get("role", "")))
+        messages.success(request, _change(name, do, role))
+        log.info("%s did %s to %s %s", request.user, do, name, role)
     except MiddlewatchError as error:
         messages.error(request, str(error))
     return redirect("access:people")

@@ -54,6 +54,13 @@ def test_an_admin_changes_a_role_and_puts_a_person_aside(client, admin, person):
     assert "bo can sign in again." in page.text
 
 
+def test_the_session_of_somebody_put_aside_ends(client, person):
+    client.force_login(person("bo", role="admin"))
+    assert client.get("/settings/people/").status_code == 200
+    User.objects.filter(username="bo").update(is_active=False)
+    assert client.get("/settings/people/").headers["location"].startswith("/sign-in/")
+
+
 def test_an_admin_makes_a_link_for_a_person(client, admin, person):
     person("bo")
     page = client.post("/settings/people/bo/", {"do": "link"}, follow=True)
