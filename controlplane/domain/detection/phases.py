@@ -58,7 +58,10 @@ def clock(state: RunState, policy: RunPolicy, now: float) -> Clock | None:
 
 def step_deadline_s(state: RunState, policy: RunPolicy, now: float) -> float:
     """Give D of methods 1 for a training step, in seconds."""
-    times = steps.baseline(state, policy)
+    return _step_deadline_s(state, steps.baseline(state, policy), policy, now)
+
+
+def _step_deadline_s(state: RunState, times: list[float], policy: RunPolicy, now: float) -> float:
     if len(times) < policy.min_samples:
         return max(policy.early_deadline_s, EARLY_STEPS * (policy.declared_step_s or 0.0))
     return _scaled(median(times), factor_k(state, policy, now), policy.hang_floor_s, policy)
@@ -87,8 +90,10 @@ def _step_clock(
     state: RunState, attempt: AttemptState, leader: RankState | None, policy: RunPolicy, now: float
 ) -> Clock:
     since = max(attempt.progress_at, leader.phase.at if leader else 0.0)
-    expected = steps.median_step_s(state, policy) or policy.declared_step_s or 0.0
-    return Clock(what="step", since=since, deadline_s=step_deadline_s(state, policy, now), expected_s=expected)
+    times = steps.baseline(state, policy)
+    expected = median(times) if times else policy.declared_step_s or 0.0
+    deadline_s = _step_deadline_s(state, times, policy, now)
+    return Clock(what="step", since=since, deadline_s=deadline_s, expected_s=expected)
 
 
 def _first_step_clock(state: RunState, attempt: AttemptState, policy: RunPolicy) -> Clock:

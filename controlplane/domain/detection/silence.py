@@ -27,9 +27,17 @@ def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
     back = [_clear(state, name, now) for name in _returned(state, attempt, policy, now)]
     if held(state, policy, now):
         return back
-    stalled = _stalled(state, policy, now)
+    stalled = _in_doubt(state, attempt, policy, now) and _stalled(state, policy, now)
     found = [_judge(state, name, policy, now, stalled=stalled) for name in members(attempt)]
     return [*back, *(finding for finding in found if finding is not None)]
+
+
+def _in_doubt(state: RunState, attempt: AttemptState, policy: RunPolicy, now: float) -> bool:
+    return any(
+        node.verdict or node.scheduler in DOWN or _silent_s(state, name, now) >= policy.silence_s
+        for name in members(attempt)
+        if (node := state.nodes.get(name)) is not None
+    )
 
 
 def members(attempt: AttemptState) -> list[str]:

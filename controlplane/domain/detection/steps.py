@@ -59,18 +59,19 @@ def _first(state: RunState, attempt: AttemptState, at: float) -> None:
 
 
 def accepted(attempt: AttemptState, policy: RunPolicy) -> list[float]:
-    """Give the step times of this attempt that count, oldest first."""
+    """Give the last step times of this attempt that count, oldest first."""
     if attempt.first_step is None:
         return []
     begin = attempt.first_step + policy.warmup_steps
-    return [
-        duration
-        for step, (duration, at_ms) in sorted(attempt.samples.items())
-        if step >= begin and not _overlaps(attempt, duration, at_ms)
-    ]
+    counted = [step for step in sorted(attempt.samples) if step >= begin]
+    if not attempt.intervals:
+        return [attempt.samples[step][0] for step in counted[-policy.window :]]
+    times = [attempt.samples[step] for step in counted]
+    return [duration for duration, at_ms in times if not _overlaps(attempt, duration, at_ms)][-policy.window :]
 
 
 def _overlaps(attempt: AttemptState, duration: float, at_ms: float) -> bool:
+    """Say whether a step that ended at `at_ms` shares time with a declared phase."""
     began_ms = at_ms - duration * 1000
     return any(begin < at_ms and end > began_ms for begin, end in attempt.intervals)
 

@@ -113,7 +113,7 @@ def test_a_suspicion_that_passes_by_itself_is_cleared_and_teaches_patience():
 def test_patience_has_an_end():
     stage = trained(30.0, steps=41)
     for number in range(42, 60):
-        stage.wait(400)
+        stage.wait(400, every=5)
         stage.step(number, 30)
         stage.sweep()
     assert stage.machine.view().k == pytest.approx(6, abs=0.01)
@@ -133,7 +133,7 @@ def test_long_steps_below_three_medians_raise_nothing():
     stage.launch()
     for number in range(1, 300):
         seconds = 304.0 if number % 3 == 0 and number > 30 else 105.0
-        stage.train(number, number, seconds)
+        stage.train(number, number, seconds, every=15.0)
     assert stage.log == []
 
 
@@ -165,7 +165,7 @@ def test_the_first_steps_of_an_attempt_do_not_count():
 
 def test_the_baseline_follows_a_shift_of_the_level_within_its_window():
     stage = trained(10.0, steps=200)
-    stage.train(201, 328, 10.5)
+    stage.train(201, 328, 10.5, every=5)
     assert stage.machine.view().median_step_s == 10.5
 
 
