@@ -7,7 +7,6 @@ do without (a checkpoint's end, a resume, a phase) wait in a short queue for the
 next chance; steps do not, for the next step says all that the last one said.
 """
 
-import json
 import math
 import socket
 import time
@@ -16,13 +15,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 KEPT = frozenset({"checkpoint", "rank.resume", "rank.phase"})
 MAX_KEPT = 64
 MAX_DATAGRAM_BYTES = 16 << 10
 RECONNECT_S = 1.0
 CLOSE_S = 0.3
 
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+_encode = msgspec.json.Encoder().encode
 
 
 class Reporter:
@@ -34,7 +35,7 @@ class Reporter:
     def __init__(self, path: str, *, run: str, attempt: int, rank: int) -> None:
         """Send to the agent's socket at `path`, now or whenever it appears."""
         self._path = path
-        self._tail = f',"run":{_encode(run)},"attempt":{attempt},"rank":{rank},"data":'
+        self._frame = {"kind": "", "at_ms": 0, "run": run, "attempt": attempt, "rank": rank}
         self._socket: socket.socket | None = None
         self._retry_at = 0.0
         self._kept: deque[bytes] = deque(maxlen=MAX_KEPT)
@@ -69,11 +70,10 @@ class Reporter:
         self._kept.clear()
 
     def _datagram(self, kind: str, data: Mapping[str, Any]) -> bytes:
-        try:
-            body = _encode(data)
-        except ValueError:
-            body = _encode(_plain(data))
-        datagram = f'{{"kind":"{kind}","at_ms":{time.time_ns() // 1_000_000}{self._tail}{body}}}'.encode()
+        event = {**self._frame, "kind": kind, "at_ms": time.time_ns() // 1_000_000, "data": data}
+        datagram = _encode(event)
+        if b"null" in datagram:  # the encoder's word for numbers that are not finite
+            datagram = _encode(_plain(event))
         if len(datagram) > MAX_DATAGRAM_BYTES:
             raise ValueError(f"larger than {MAX_DATAGRAM_BYTES} bytes")
         return datagram
