@@ -15,13 +15,14 @@ from typing import Any
 from django.db import IntegrityError, connection, transaction
 
 from controlplane.chronicle.models import Entry
+from controlplane.domain.chronicle.kinds import Kind
 from controlplane.domain.errors import Invalid
 from controlplane.live import actions as live
 from controlplane.live import registry
 
 ACTOR_KINDS = frozenset({"person", "runbook", "detector", "agent", "system"})
 MAX_SENTENCE = 20_000
-CORRECTION = "correction"
+KINDS = frozenset(Kind)
 
 _NEXT_NUMBER = """
     INSERT INTO chronicle_stream AS stream (name, last_number) VALUES (%s, 1)
@@ -50,7 +51,7 @@ def tell(
     there. May be called inside a transaction; pages hear of it after the commit.
     """
     sentence = _storable(sentence)
-    _check(actor_kind, sentence)
+    _check(kind, actor_kind, sentence)
     told = _told(key)
     if told is not None:
         return told
@@ -74,7 +75,7 @@ def correct(wrong: Entry, sentence: str, *, now: datetime, actor: str, key: str 
     """Append what a person knows better by now; the wrong entry stays and is shown as corrected."""
     return tell(
         wrong.stream.name,
-        CORRECTION,
+        Kind.CORRECTION,
         sentence,
         at=now,
         now=now,
@@ -91,7 +92,9 @@ def _storable(text: str) -> str:
     return text.replace("\x00", "\ufffd").encode(errors="replace").decode()
 
 
-def _check(actor_kind: str, sentence: str) -> None:
+def _check(kind: str, actor_kind: str, sentence: str) -> None:
+    if kind not in KINDS:
+        raise Invalid("kind", f"{kind} is no kind of entry")
     if actor_kind not in ACTOR_KINDS:
         raise Invalid("actor_kind", f"must be one of {', '.join(sorted(ACTOR_KINDS))}")
     if not sentence.strip():

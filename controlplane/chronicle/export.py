@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from controlplane.chronicle.models import Entry
+from controlplane.domain.chronicle.kinds import Kind
 
 LATE = timedelta(seconds=10)
-NOTE = "note"
 
 _SPECIAL = re.compile(r"[\\`*_{}\[\]()#+!|~<>&$]|(?<=\w)://")
 _ENTITY = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "://": "&#58;//"}
@@ -60,15 +60,19 @@ def _entry(entry: Entry, corrected_by: int | None) -> list[str]:
     head = f"- **{entry.happened_at.astimezone(UTC):%H:%M:%S}**, {entry.number}: "
     notes = [*_about(entry), *([f"corrected by number {corrected_by}"] if corrected_by else [])]
     tail = f" *({'; '.join(notes)})*" if notes else ""
-    if entry.kind == NOTE:
+    if _is_note(entry):
         return [f"{head}{escape(entry.actor)} noted{tail}:", "", *_quotation(entry.sentence), ""]
     return [f"{head}{escape(entry.sentence)}{tail}"]
+
+
+def _is_note(entry: Entry) -> bool:
+    return entry.kind == Kind.NOTE and entry.actor_kind == "person" and bool(entry.actor)
 
 
 def _about(entry: Entry) -> list[str]:
     """Who it was, when that is a person; how late it was written down; what it corrects."""
     about = []
-    if entry.actor_kind == "person" and entry.actor and entry.kind != NOTE:
+    if entry.actor_kind == "person" and entry.actor and not _is_note(entry):
         about.append(f"by {escape(entry.actor)}")
     late = entry.recorded_at - entry.happened_at
     if late > LATE:

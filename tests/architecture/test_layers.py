@@ -1,10 +1,11 @@
 """Who may import whom."""
 
+import ast
 import sys
 
 from importlinter.cli import lint_imports
 
-from tests.architecture.sources import ROOT, files, imports, short
+from tests.architecture.sources import ROOT, files, imports, short, tree
 
 # A reducer that reads a clock, rolls dice or looks around cannot be replayed.
 IMPURE = {
@@ -48,5 +49,28 @@ def test_no_app_talks_to_another_by_django_signals():
         for path in files(".py", under=("controlplane/",))
         for name in imports(path)
         if name.startswith(SIGNALS)
+    ]
+    assert wrong == []
+
+
+# Who may read the wall clock; everybody else gets the time as an argument.
+CLOCK_READERS = {"web", "live", "ingest", "embedded", "demo", "management", "migrations"}
+WALL = {
+    ("datetime", "now"),
+    ("datetime", "utcnow"),
+    ("timezone", "now"),
+    ("date", "today"),
+    ("time", "time"),
+    ("time", "time_ns"),
+}
+
+
+def test_only_views_tasks_commands_and_loops_read_a_clock():
+    wrong = [
+        f"{short(path)}:{node.lineno}"
+        for path in files(".py", under=("controlplane/",))
+        if not CLOCK_READERS & set(path.parts) and path.name != "tasks.py"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in WALL
     ]
     assert wrong == []

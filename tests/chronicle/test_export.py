@@ -77,6 +77,12 @@ def test_an_entry_is_found_by_its_number():
 
 
 @pytest.mark.django_db
+def test_what_the_machine_notes_is_no_quotation():
+    tell("Run demo was created for 4 nodes.", kind="note", actor_kind="system")
+    assert "1: Run demo was created for 4 nodes." in written()
+
+
+@pytest.mark.django_db
 def test_an_empty_chronicle_says_so():
     assert "Nothing has been told yet." in written()
 

@@ -15,7 +15,7 @@ NOW = datetime(2026, 11, 29, 2, 0, tzinfo=UTC)
 
 def tell(sentence="Rank 1 died of signal 9.", stream="incident:1", **more):
     more = {"at": NOW - timedelta(seconds=1), "now": NOW, "actor_kind": "detector"} | more
-    return actions.tell(stream, "finding", sentence, **more)
+    return actions.tell(stream, more.pop("kind", "finding"), sentence, **more)
 
 
 def numbers(stream):
@@ -142,6 +142,7 @@ def test_what_the_database_cannot_store_is_replaced():
         ({"sentence": "  "}, "sentence"),
         ({"sentence": "x" * (actions.MAX_SENTENCE + 1)}, "sentence"),
         ({"actor_kind": "ghost"}, "actor_kind"),
+        ({"kind": "gossip"}, "kind"),
     ],
 )
 def test_a_sentence_that_cannot_be_is_refused_by_field(more, field):
