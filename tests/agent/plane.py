@@ -33,6 +33,7 @@ class Plane:
         self.after: Callable[[dict[str, Any]], Answer | None] = _nothing  # after it is stored
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None  # agents are killed in the middle of a request here
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
 

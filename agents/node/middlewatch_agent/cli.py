@@ -5,7 +5,7 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +36,24 @@ def run(options: argparse.Namespace) -> int:
     config = _load(options)
     if not config.url:
         return _refuse("url: missing; enrol this node first, or give --url")
+    agents: list[Agent] = []
+    _on_signals(lambda: agents[0].stop() if agents else sys.exit(0))
     try:
         private_folder(options.state)
         lock(options.state)
-        agent = Agent(options.state, config)
-        _attach(agent, config)
+        agents.append(Agent(options.state, config))
+        _attach(agents[0], config)
     except LockedError as error:
         return _refuse(str(error))
     except (OSError, ValueError, re.error) as error:
         return _refuse(f"cannot start in {options.state}: {error}")
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: agent.stop())
-    agent.run()
+    agents[0].run()
     return 0
+
+
+def _on_signals(call: Callable[[], None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: call())
 
 
 def _attach(agent: Any, config: AgentConfig) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+from middlewatch_wire.limits import MAX_NAME
 from msgspec import Meta, Struct
 
 from middlewatch_agent.files import write_private
@@ -106,6 +107,7 @@ def load(state_dir: Path, overrides: Mapping[str, Any] | None = None) -> AgentCo
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from error
     _check_url(config.url)
+    _check_name(config.node)
     return msgspec.structs.replace(config, node=config.node or socket.gethostname())
 
 
@@ -133,3 +135,8 @@ def _read(path: Path) -> dict[str, Any]:
 def _check_url(url: str) -> None:
     if url and not url.startswith(("http://", "https://")):
         raise ConfigError(f"url: {url!r} must start with http:// or https://")
+
+
+def _check_name(node: str) -> None:
+    if len(node) > MAX_NAME or not node.isprintable():
+        raise ConfigError(f"node: at most {MAX_NAME} printable characters are allowed")

@@ -53,6 +53,7 @@ class RanksWatch:
         self._emit_once = emit_once
         self._forget = forget
         self._changed = changed
+        self._done: dict[str, RankStatus] = {}
         self._pidfds: dict[str, int] = {}
         self._bad: dict[str, int] = {}
         self._liveness = Liveness()
@@ -77,8 +78,12 @@ class RanksWatch:
             self._liveness.looked(ok=False)
             return
         self._liveness.looked()
-        for name in sorted(names)[:MAX_FILES]:
+        for name in self._done.keys() - set(names):
+            del self._done[name]
+        for name in sorted(set(names) - self._done.keys())[:MAX_FILES]:
             self._look(name)
+        for name, status in list(self._done.items()):
+            self._prune(name, status)
 
     def adopt(self, status: RankStatus) -> None:
         """Watch a rank that has no status file: one that was found by a pattern."""
@@ -109,9 +114,8 @@ class RanksWatch:
     def _look(self, name: str) -> None:
         if not name.endswith(".json") or name.startswith("."):
             return
-        path = self._folder / name
         try:
-            status = read(path)
+            status = read(self._folder / name)
         except ValueError as error:
             self._complain(name, str(error))
             return
@@ -120,7 +124,6 @@ class RanksWatch:
             self._gone(name)
         elif status.ended:
             self._ended(name, status)
-            self._prune(path, status)
         elif name not in self.live:
             self._begin(name, status)
 
@@ -140,6 +143,7 @@ class RanksWatch:
             events.append(status.tail(text))
         self._emit_once(f"exited:{status.key}", events)
         self._gone(name)
+        self._done[name] = status
 
     def _watch_pid(self, name: str, pid: int) -> bool:
         try:
@@ -182,10 +186,13 @@ class RanksWatch:
             self._loop.unwatch(pidfd)
             os.close(pidfd)
 
-    def _prune(self, path: Path, status: RankStatus) -> None:
+    def _prune(self, name: str, status: RankStatus) -> None:
+        """Clear away what ended long ago; a rank without a file (found by a pattern) is only forgotten."""
         if status.exited_at_ms and time.time() - status.exited_at_ms / 1000.0 > KEEP_S:
+            path = self._folder / name
             path.unlink(missing_ok=True)
-            path.with_name(f"{path.name}.claim").unlink(missing_ok=True)
+            path.with_name(f"{name}.claim").unlink(missing_ok=True)
+            self._done.pop(name, None)
             self._forget(f"started:{status.key}")
             self._forget(f"exited:{status.key}")
 
