@@ -130,3 +130,4 @@ class Aftermath:
                 await pipe.execute()
         except (RedisError, OSError, TimeoutError) as error:
             log.debug("hot state is away: %s", error)
+            self._nodes, self._runs = nodes | self._nodes, runs | self._runs

@@ -1,7 +1,10 @@
+import http.client
 import socket
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+
+from django.db import connection
 
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import commands as fleet_commands
@@ -111,10 +114,6 @@ def test_a_poll_whose_agent_went_away_takes_no_command_with_it(server, token):
 
 def test_hundreds_of_agents_wait_on_few_connections(server, enrol):
     """Each poll costs an event, not a connection to PostgreSQL."""
-    import http.client
-
-    from django.db import connection
-
     bought = {f"n{n:03}": enrol(f"n{n:03}") for n in range(150)}
     links = {}
     for node, token in bought.items():

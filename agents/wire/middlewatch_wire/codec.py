@@ -7,6 +7,7 @@ out is JSON written again by us: fields nobody knows are gone, and no character
 or number is left that PostgreSQL's jsonb would refuse.
 """
 
+import re
 from typing import Annotated, Any, Never
 
 import msgspec
@@ -31,6 +32,12 @@ FREE_FORM = frozenset(
 )
 """Kinds with parts of no fixed shape: their values are walked through one by one."""
 
+_HEX = rb"[0-9a-fA-F]"
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB]" + _HEX * 2 + rb"\\u[dD][c-fC-F]" + _HEX * 2 + rb"|\\u[dD][89a-fA-F]" + _HEX * 2 + rb"|\\."
+)
+"""A whole surrogate pair, half of one, or any other escape."""
+_HALF = len("\\ud800")
 _NUL = b"\\u0000"
 _REPLACEMENT = "\ufffd"
 
@@ -131,7 +138,7 @@ def decode_batch(body: bytes) -> Decoded:
 
 def _decode_one_by_one(body: bytes) -> Decoded:
     try:
-        batch = _envelope.decode(body)
+        batch = _envelope.decode(_mend_surrogates(body))
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         _malformed(error)
     _check_envelope(batch.wire, batch.agent)
@@ -147,6 +154,13 @@ def _decode_one_by_one(body: bytes) -> Decoded:
         else:
             _take(decoded, index, event)
     return decoded
+
+
+def _mend_surrogates(body: bytes) -> bytes:
+    """Replace halves of surrogate pairs by U+FFFD: lenient writers send them, no reader here takes them."""
+    if b"\\ud" not in body and b"\\uD" not in body:
+        return body
+    return _ESCAPE.sub(lambda found: b"\\ufffd" if len(found[0]) == _HALF else found[0], body)
 
 
 def _seq_of(raw: Raw, index: int) -> int:

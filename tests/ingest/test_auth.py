@@ -1,0 +1,59 @@
+import asyncio
+import time
+
+import pytest
+
+from controlplane.ingest.auth import BLIND_TTL_S, TOLD_TTL_S, UNKNOWN_TTL_S, Tokens
+from controlplane.ingest.http import Problem
+
+
+class NoDatabase:
+    """Answers token look-ups from a list and counts them."""
+
+    def __init__(self, rows=()):
+        self.found, self.asked = list(rows), 0
+
+    async def rows(self, *_):
+        self.asked += 1
+        return self.found
+
+
+def identify(tokens, *, told):
+    return asyncio.run(tokens.identify({"headers": [(b"authorization", b"Bearer mwn_x")]}, told=told))
+
+
+@pytest.mark.parametrize(("told", "ttl"), [(True, TOLD_TTL_S), (False, BLIND_TTL_S)])
+def test_a_token_is_remembered_as_long_as_its_revocation_would_be_heard(monkeypatch, told, ttl):
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    database = NoDatabase([(1, "n01", "d", None)])
+    tokens = Tokens(database)
+    for at in (1000.0, 1000.0 + ttl - 0.1, 1000.0 + ttl):
+        clock[0] = at
+        assert identify(tokens, told=told).name == "n01"
+    assert database.asked == 2
+
+
+def test_an_unknown_token_is_not_looked_up_with_every_request(monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    database = NoDatabase()
+    tokens = Tokens(database)
+    for at in (1000.0, 1000.0 + UNKNOWN_TTL_S - 0.1, 1000.0 + UNKNOWN_TTL_S):
+        clock[0] = at
+        with pytest.raises(Problem) as problem:
+            identify(tokens, told=True)
+        assert problem.value.status == 401
+    assert database.asked == 2
+
+
+def test_a_node_whose_tokens_changed_is_looked_up_anew():
+    database = NoDatabase([(1, "n01", "d", None)])
+    tokens = Tokens(database)
+    identify(tokens, told=True)
+    tokens.forget_node(2)
+    identify(tokens, told=True)
+    assert database.asked == 1
+    tokens.forget_node(1)
+    identify(tokens, told=True)
+    assert database.asked == 2
