@@ -10,9 +10,6 @@ from django.core.asgi import get_asgi_application
 
 from controlplane.settings.boot import refuse_unfit
 
-from controlplane.settings.boot import refuse_unfit
-
-refuse_unfit()
 refuse_unfit()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.base")
 _django = get_asgi_application()

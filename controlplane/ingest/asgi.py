@@ -6,9 +6,6 @@ import django
 
 from controlplane.settings.boot import refuse_unfit
 
-from controlplane.settings.boot import refuse_unfit
-
-refuse_unfit()
 refuse_unfit()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.base")
 django.setup()

@@ -1,0 +1,56 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import redis
+from django.conf import settings
+from django.db import connection, transaction
+
+from controlplane.events import log
+from controlplane.fleet import hot
+from tests.events.factories import batch, beat, step
+
+NOW = datetime(2026, 11, 29, 2, 0, tzinfo=UTC)
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def client():
+    client = redis.Redis.from_url(settings.REDIS_URL)
+    client.delete(hot.NODES, hot.RUNS)
+    yield client
+    client.delete(hot.NODES, hot.RUNS)
+    client.close()
+
+
+def append(*batches, now=NOW):
+    with transaction.atomic(), connection.cursor() as cursor:
+        return log.append(cursor, batches, now)
+
+
+def test_what_redis_knows_is_taken_from_it(client):
+    client.hset(hot.NODES, "n01", hot.encode_seen(NOW))
+    client.hset(hot.RUNS, "demo", hot.encode_step(3, 120, NOW))
+    assert hot.node_seen(["n01", "n02"]) == {"n01": NOW}
+    assert hot.run_step("demo") == hot.HotStep(3, 120, NOW)
+
+
+def test_what_redis_lost_is_read_from_the_log_and_put_back(client):
+    append(batch(beat(1), step(2)), batch(beat(1), node="n02"))
+    later = NOW + timedelta(seconds=5)
+    append(batch(beat(3)), now=later)
+    assert hot.node_seen(["n01", "n02", "n03"]) == {"n01": later, "n02": NOW}
+    assert hot.run_step("demo") == hot.HotStep(1, 2, NOW)
+    assert set(client.hkeys(hot.NODES)) == {b"n01", b"n02"}
+    assert client.hexists(hot.RUNS, "demo")
+
+
+def test_without_redis_the_log_answers_alone(monkeypatch):
+    monkeypatch.setattr(hot, "_client", lambda: redis.Redis(port=1, socket_connect_timeout=0.1))
+    append(batch(step(1)))
+    assert hot.node_seen(["n01"]) == {"n01": NOW}
+    assert hot.run_step("demo").step == 1
+    assert hot.run_step("nothing") is None
+
+
+def test_nobody_asked_for_is_nobody_answered():
+    assert hot.node_seen([]) == {}
