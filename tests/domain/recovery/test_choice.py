@@ -1,0 +1,87 @@
+import pytest
+
+from controlplane.domain.detection.policy import RunPolicy
+from controlplane.domain.diagnosis.diagnose import diagnose
+from controlplane.domain.findings import Evidence, Finding, Stage
+from controlplane.domain.recovery.choice import RunFacts, choose
+from controlplane.domain.recovery.guards import TokenBucket
+
+POLICY = RunPolicy()
+NOW = 5000.0
+EMPTY = TokenBucket(capacity=4, refill_s=1800, tokens=0.25, refilled_at=NOW)
+
+
+def facts(**words):
+    start = {"now": NOW, "mode": "autopilot", "state": "running", "nodes": ("n0", "n1", "n2", "n3")}
+    return RunFacts(**{**start, "bucket": TokenBucket.full(POLICY, NOW), **words})
+
+
+def diagnosis(klass="crash", stage=Stage.CONFIRMED, evidence=()):
+    finding = Finding(
+        key="k", detector="D-03", klass=klass, stage=stage, entity="rank:2", began=NOW, at=NOW, run="demo", attempt=1,
+        sentence="rank 2 died", evidence=evidence,
+    )  # fmt: skip
+    return diagnose([finding], now=NOW, policy=POLICY)
+
+
+@pytest.mark.parametrize("klass", ["crash", "hang", "node_lost", "crash_no_exit"])
+def test_a_broken_run_is_restarted_at_once(klass):
+    decision = choose(diagnosis(klass), facts(), POLICY)
+    assert (decision.runbook, decision.held_by, decision.starts) == ("restart-from-checkpoint", None, True)
+
+
+def test_a_suspected_hang_starts_the_runbook_which_waits_itself_before_it_harms():
+    assert choose(diagnosis("hang", Stage.SUSPECT), facts(), POLICY).starts
+
+
+@pytest.mark.parametrize("klass", ["blind", "telemetry_lost", "correlated_loss"])
+def test_trouble_with_our_own_sight_is_told_and_nothing_is_done(klass):
+    assert choose(diagnosis(klass), facts(), POLICY).runbook is None
+
+
+@pytest.mark.parametrize(
+    ("words", "held_by"),
+    [
+        ({"held": True, "held_by": "ana"}, "operator"),
+        ({"kill_switch": True}, "kill switch"),
+        ({"partition": "8 of 20 nodes fell silent together"}, "partition"),
+        ({"mode": "watch"}, "watch"),
+        ({"mode": "ask"}, "ask"),
+        ({"same_failures": 2}, "repeat"),
+        ({"bucket": EMPTY}, "bucket"),
+        ({"fruitless": 1, "last_restart_at": NOW - 10}, "backoff"),
+    ],
+)
+def test_each_guard_holds_the_runbook_back_and_says_why(words, held_by):
+    decision = choose(diagnosis(), facts(**words), POLICY)
+    assert (decision.runbook, decision.held_by) == ("restart-from-checkpoint", held_by)
+    assert decision.why
+    assert not decision.starts
+
+
+def test_a_persons_hold_outranks_every_other_guard():
+    decision = choose(diagnosis(), facts(held=True, mode="watch", bucket=EMPTY, partition="x"), POLICY)
+    assert decision.held_by == "operator"
+
+
+def test_the_pause_after_a_fruitless_restart_ends_by_itself():
+    decision = choose(diagnosis(), facts(fruitless=3, last_restart_at=NOW - 10), POLICY)
+    assert decision.waits
+    assert decision.not_before == NOW - 10 + 120
+    assert choose(diagnosis(), facts(fruitless=3, last_restart_at=NOW - 120), POLICY).starts
+
+
+@pytest.mark.parametrize("state", ["completed", "stopped"])
+def test_what_has_ended_is_never_restarted(state):
+    assert choose(diagnosis(), facts(state=state), POLICY).runbook is None
+
+
+def test_what_cleared_by_itself_needs_nothing():
+    assert choose(diagnosis("hang", Stage.CLEARED), facts(), POLICY).runbook is None
+
+
+def test_a_node_far_ahead_of_all_others_is_left_out():
+    down = Evidence(at=NOW, entity="node:n2", weight=5.0, text="the scheduler says down")
+    decision = choose(diagnosis("node_lost", evidence=(down,)), facts(same_failures=2), POLICY)
+    assert (decision.exclude, decision.starts) == (("n2",), True)
+    assert "n2" in decision.why
