@@ -228,18 +228,30 @@ def test_a_rank_that_dies_while_the_agent_is_dead_is_told_once_by_the_next_agent
 def test_a_job_that_knows_nothing_of_us_is_watched_by_its_processes_and_its_log(tmp_path, plane):
     log = tmp_path / "job-{rank}.log"
     watch = f'[[watch]]\nrun = "legacy"\ncmdline = "unlikely-job-name"\nenv = {{ JOB_MARK = "*" }}\nlog = "{log}"\n'
-    script = JOB.format("unlikely-job-name")
     environ = {**os.environ, "JOB_MARK": "7", "RANK": "3"}
-    with subprocess.Popen([sys.executable, "-c", script], env=environ) as job:
-        with AgentProcess(tmp_path / "n01", plane.url, config=watch):
-            started = plane.wait_kind("rank.started")[0]
-            assert (started["run"], started["rank"], started["data"]["pid"]) == ("legacy", 3, job.pid)
-            (tmp_path / "job-3.log").write_text("step 1\nRuntimeError: CUDA error: device-side assert\n")
-            plane.wait_kind("rank.log")
-            job.kill()
-            job.wait()
-            ended = plane.wait_kind("rank.exited")[0]
-            assert (ended["data"]["exit_code"], ended["data"]["signal"]) == (None, None)
+    job = subprocess.Popen([sys.executable, "-c", JOB.format("unlikely-job-name")], env=environ)
+    with AgentProcess(tmp_path / "n01", plane.url, config=watch):
+        started = plane.wait_kind("rank.started")[0]
+        assert (started["run"], started["rank"], started["data"]["pid"]) == ("legacy", 3, job.pid)
+        (tmp_path / "job-3.log").write_text("step 1\nRuntimeError: CUDA error: device-side assert\n")
+        plane.wait_kind("rank.log")
+        job.kill()
+        job.wait()
+        ended = plane.wait_kind("rank.exited")[0]
+        assert (ended["data"]["exit_code"], ended["data"]["signal"]) == (None, None)
+    assert len(plane.of_kind("rank.started")) == 1
+
+
+def test_a_job_that_ends_while_the_agent_is_dead_is_told_by_the_next_agent(tmp_path, plane):
+    watch = '[[watch]]\nrun = "legacy"\ncmdline = "unlikely-name-three"\n'
+    job = subprocess.Popen([sys.executable, "-c", JOB.format("unlikely-name-three")])
+    with AgentProcess(tmp_path / "n01", plane.url, config=watch) as agent:
+        plane.wait_kind("rank.started")
+        agent.kill()
+        job.kill()
+        job.wait()
+        agent.start()
+        plane.wait_kind("rank.exited")
     assert len(plane.of_kind("rank.started")) == 1
 
 

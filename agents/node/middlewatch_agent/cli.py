@@ -59,8 +59,7 @@ def _on_signals(call: Callable[[], None]) -> None:
 def _attach(agent: Any, config: AgentConfig) -> None:
     from middlewatch_agent import collect  # noqa: PLC0415
 
-    if hasattr(collect, "attach"):
-        collect.attach(agent)
+    collect.attach(agent)
     if config.launcher:
         from middlewatch_agent import launcher  # noqa: PLC0415 - on head nodes only
 
