@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 URGENT = frozenset(
     {
-        "attempt.exited", "attempt.started", "rank.collective", "rank.exited", "rank.phase", "rank.resume",
-        "rank.stack", "rank.started", "scheduler.job",
+        "attempt.exited", "attempt.started", "command.result", "node.hello", "rank.collective", "rank.exited",
+        "rank.phase", "rank.resume", "rank.stack", "rank.started", "scheduler.job",
     }
 )  # fmt: skip
 """Kinds that somebody may be waiting for; everything else is looked at once a second."""
@@ -42,12 +42,16 @@ class _Step(msgspec.Struct):
     step: int
 
 
-class _CommandId(msgspec.Struct):
-    command_id: str
-
-
 _step = msgspec.json.Decoder(_Step).decode
-_command_id = msgspec.json.Decoder(_CommandId).decode
+
+
+def _wake(event: Received) -> None:
+    if event.kind == "rank.phase" and _PROGRESS in event.data:
+        return
+    if event.run is None:
+        wake.fleet()
+    else:
+        wake.run(event.run)
 
 
 class Aftermath:
@@ -89,18 +93,9 @@ class Aftermath:
             if event.kind == "rank.step":
                 last_step = event
             elif event.kind in URGENT:
-                self._wake_run(event)
-            elif event.kind == "command.result":
-                wake.command(_command_id(event.data).command_id)
-            elif event.kind == "node.hello":
-                wake.fleet()
+                _wake(event)
         if last_step is not None and last_step.run is not None:
             self._step(last_step, last_step.run, now)
-
-    @staticmethod
-    def _wake_run(event: Received) -> None:
-        if event.run is not None and _PROGRESS not in event.data:
-            wake.run(event.run)
 
     def _step(self, event: Received, run: str, now: datetime) -> None:
         """Keep a run's last step; the first of an attempt is what a recovery waits for."""

@@ -54,10 +54,7 @@ async def ingest(service: Service, scope: Scope, receive: Receive) -> Any:
     batch = await _decode(header(scope, b"content-encoding"), body)
     if batch.agent.node != identity.name:
         raise Problem(403, "wrong_node", f"this token speaks for {identity.name} only")
-    try:
-        result = await service.writer.submit(batch)
-    except Invalid as error:
-        raise Problem(400, "malformed", str(error), field=error.field, index=None) from error
+    result = await service.writer.submit(batch)
     if result.refused is not None:
         raise Problem(409, result.refused.value, _REFUSED[result.refused])
     return _acknowledgement(service, identity.name, batch, result)

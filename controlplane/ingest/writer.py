@@ -13,9 +13,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import psycopg
-from middlewatch_wire import Decoded
+from middlewatch_wire import Decoded, Received, Rejected
 
-from controlplane.domain.errors import Invalid, Unavailable
+from controlplane.domain.errors import Unavailable
 from controlplane.events.log import Appended, append_async
 from controlplane.ingest.database import AWAY, Database
 
@@ -66,7 +66,10 @@ class Writer:
         return max(len(self._waiting) / MAX_WAITING_BATCHES, self._events / MAX_WAITING_EVENTS)
 
     async def submit(self, batch: Decoded) -> Appended:
-        """Wait until the batch is durable; `Unavailable` when it cannot be, `Invalid` when it never will."""
+        """Wait until the batch is durable; `Unavailable` when it cannot be.
+
+        Events that PostgreSQL will never store are added to the batch's rejected ones.
+        """
         if self.load >= 1.0:
             raise Unavailable("too many batches are waiting")
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
@@ -112,8 +115,7 @@ class Writer:
         else:
             self._committed(batches, results, now)
             for (_, future), result in zip(group, results, strict=True):
-                if not future.done():
-                    future.set_result(result)
+                _answer(future, result)
 
     async def _append_twice(self, batches: list[Decoded]) -> tuple[list[Appended], datetime]:
         """Append; once more on a fresh connection when the one in the pool had died meanwhile."""
@@ -134,11 +136,51 @@ class Writer:
             for single in group:
                 await self._write([single])
             return
-        log.warning("a batch of %s cannot be stored: %s", group[0][0].agent.node, error)
-        self._fail(group, Invalid("events", f"cannot be stored: {error.__class__.__name__}"))
+        (batch, future) = group[0]
+        log.warning("a batch of %s cannot be stored as it is: %s", batch.agent.node, error)
+        try:
+            result = await self._salvage(batch)
+        except AWAY:
+            self._fail(group, Unavailable("nothing can be made durable at the moment"))
+        else:
+            _answer(future, result)
+
+    async def _salvage(self, batch: Decoded) -> Appended:
+        """Store a batch event by event; what cannot be stored counts as received and is rejected."""
+        total = Appended(0)
+        for index, event in _numbered(batch):
+            try:
+                result = await self._commit(_part(batch, [event], []))
+            except _POISON as error:
+                rejected = Rejected(event.seq, index, "data", f"cannot be stored: {type(error).__name__}")
+                batch.rejected.append(rejected)
+                result = await self._commit(_part(batch, [], [rejected]))
+            total = Appended(result.ack, total.fresh + result.fresh, result.refused)
+        return total
+
+    async def _commit(self, batch: Decoded) -> Appended:
+        (result,), now = await self._append_twice([batch])
+        self._committed([batch], [result], now)
+        return result
 
     @staticmethod
     def _fail(group: list[_Waiting], error: Exception) -> None:
         for _, future in group:
             if not future.done():
                 future.set_exception(error)
+
+
+def _answer(future: "asyncio.Future[Appended]", result: Appended) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _part(batch: Decoded, events: list[Received], rejected: list[Rejected]) -> Decoded:
+    return Decoded(agent=batch.agent, sent_at_ms=batch.sent_at_ms, events=events, rejected=rejected)
+
+
+def _numbered(batch: Decoded) -> list[tuple[int, Received]]:
+    """Return the events with the places that they had in what was sent."""
+    gone = {rejected.index for rejected in batch.rejected}
+    places = (index for index in range(len(batch.events) + len(gone)) if index not in gone)
+    return list(zip(places, batch.events, strict=True))

@@ -13,14 +13,11 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import TypeVar
-from uuid import UUID
 
 from celery import Celery
 from django.db import DatabaseError, connection
 from kombu.exceptions import KombuError, OperationalError
 
-from controlplane.fleet.models import Command
 from controlplane.runs.models import Run
 
 log = logging.getLogger(__name__)
@@ -30,9 +27,10 @@ WINDOW_S = 0.05
 EXPIRES_S = 5.0
 """A hint that nobody took by then is worth nothing."""
 MAX_WAITING = 10_000
+LOOK_EVERY_S = 1.0
+"""How often unknown names are looked up."""
 COMPLAIN_EVERY_S = 30.0
 
-T = TypeVar("T")
 Key = tuple[str, str]
 
 
@@ -44,11 +42,6 @@ def run(name: str) -> None:
 def execution(execution_id: int) -> None:
     """Have an execution of a runbook advanced."""
     _hints().ask(("execution", str(execution_id)))
-
-
-def command(command_id: str) -> None:
-    """Have whoever waits for this command look at its result."""
-    _hints().ask(("command", command_id))
 
 
 def fleet() -> None:
@@ -104,10 +97,11 @@ class Sender:
         self._celery = Celery("middlewatch-wake", set_as_current=False)
         self._celery.config_from_object("django.conf:settings", namespace="CELERY")
         self._run_ids: dict[str, int] = {}
+        self._looked = float("-inf")
         self._complained = float("-inf")
 
     def __call__(self, key: Key) -> None:
-        """Send one hint; an unknown run or command needs none."""
+        """Send one hint; an unknown run needs none."""
         try:
             message = self._message(*key)
             if message is not None:
@@ -122,19 +116,15 @@ class Sender:
             return "advance", [int(which)]
         if what == "fleet":
             return "sweep_fleet", []
-        name = _run_of_command(which) if what == "command" else which
-        run_id = self._run_id(name) if name else None
-        if run_id is not None:
-            return "sweep_run", [run_id]
-        return ("sweep_fleet", []) if what == "command" else None
+        run_id = self._run_id(which)
+        return None if run_id is None else ("sweep_run", [run_id])
 
     def _run_id(self, name: str) -> int | None:
-        if name not in self._run_ids:
-            found = _query(lambda: Run.objects.filter(name=name).values_list("pk", flat=True).first())
-            if found is None:
-                return None
-            self._run_ids[name] = found
-        return self._run_ids[name]
+        """Look a name up among all runs, asked for at most once per `LOOK_EVERY_S` whatever agents send."""
+        now = time.monotonic()
+        if name not in self._run_ids and now - self._looked >= LOOK_EVERY_S:
+            self._looked, self._run_ids = now, _all_runs()
+        return self._run_ids.get(name)
 
     def _complain(self, key: Key, error: Exception) -> None:
         now = time.monotonic()
@@ -143,19 +133,10 @@ class Sender:
             log.warning("cannot wake a worker for %s %s: %s", *key, error)
 
 
-def _run_of_command(command_id: str) -> str | None:
-    try:
-        wanted = UUID(command_id)
-    except ValueError:
-        return None
-    args = _query(lambda: Command.objects.filter(pk=wanted).values_list("args", flat=True).first())
-    return str(args["run"]) if args and args.get("run") else None
-
-
-def _query(read: Callable[[], T]) -> T:
+def _all_runs() -> dict[str, int]:
     """Read through a connection that is not kept: this thread asks rarely."""
     try:
-        return read()
+        return dict(Run.objects.values_list("name", "pk"))
     finally:
         connection.close()
 

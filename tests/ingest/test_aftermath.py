@@ -15,7 +15,7 @@ NOW = datetime(2026, 11, 29, tzinfo=UTC)
 @pytest.fixture
 def woken(monkeypatch):
     calls = []
-    for name in ("run", "command", "fleet"):
+    for name in ("run", "fleet"):
         monkeypatch.setattr(wake, name, lambda *which, name=name: calls.append((name, *which)))
     return calls
 
@@ -53,6 +53,6 @@ def test_the_first_step_of_an_attempt_wakes_and_the_next_do_not(woken):
     assert subject._runs["demo"] == b"[1,3,%d]" % (NOW.timestamp() * 1000)
 
 
-def test_a_hello_wakes_the_fleet_and_a_result_its_command(woken):
-    commit(hello(1), event("command.result", 2, None, command_id="c-1", state="succeeded"))
-    assert woken == [("fleet",), ("command", "c-1")]
+def test_what_belongs_to_no_run_wakes_the_watch_of_the_fleet(woken):
+    commit(hello(1), event("command.result", 2, command_id="c-1", state="succeeded"))
+    assert woken == [("fleet",), ("run", "demo")]

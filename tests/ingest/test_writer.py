@@ -3,12 +3,13 @@ from datetime import UTC, datetime
 
 import psycopg
 import pytest
+from middlewatch_wire import Rejected
 
-from controlplane.domain.errors import Invalid, Unavailable
+from controlplane.domain.errors import Unavailable
 from controlplane.events.log import Appended
 from controlplane.ingest import writer
 from controlplane.ingest.writer import Writer
-from tests.events.factories import batch, beat
+from tests.events.factories import batch, beat, step
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 
@@ -24,7 +25,7 @@ class ScriptedWriter(Writer):
     async def _append(self, batches):
         self.groups.append([one.agent.node for one in batches])
         self.fail(batches)
-        return [Appended(one.events[-1].seq, one.events) for one in batches], NOW
+        return [Appended(max(e.seq for e in one.events + one.rejected), one.events) for one in batches], NOW
 
 
 async def outcome(subject, *batches):
@@ -44,13 +45,37 @@ def test_batches_that_wait_are_written_together():
     assert (subject.groups, subject.told) == ([["a", "b", "c"]], [3])
 
 
-def test_one_poisoned_batch_does_not_fail_its_companions():
+def poison(*kinds):
     def fail(group):
-        if any(one.agent.node == "bad" for one in group):
+        if any(event.kind in kinds for one in group for event in one.events):
             raise psycopg.DataError("unsupported Unicode escape sequence")
 
-    subject = ScriptedWriter(fail)
-    assert asyncio.run(outcome(subject, *batches("a", "bad", "c"))) == [1, Invalid, 1]
+    return fail
+
+
+def test_one_poisoned_batch_does_not_fail_its_companions():
+    bad = batch(beat(1), step(2), beat(3), node="bad")
+    good = batches("a", "c")
+    subject = ScriptedWriter(poison("rank.step"))
+    assert asyncio.run(outcome(subject, good[0], bad, good[1])) == [1, 3, 1]
+    assert [(gone.seq, gone.index, gone.field) for gone in bad.rejected] == [(2, 1, "data")]
+
+
+def test_places_are_those_of_what_was_sent():
+    bad = batch(beat(1), step(2))
+    bad.rejected.append(Rejected(9, 0, "kind", "unreadable"))
+    asyncio.run(outcome(ScriptedWriter(poison("rank.step")), bad))
+    assert [gone.index for gone in bad.rejected] == [0, 2]
+
+
+def test_an_outage_while_a_batch_is_salvaged_acknowledges_nothing():
+    errors = [psycopg.DataError("bad"), *[psycopg.OperationalError("gone")] * 4]
+
+    def fail(_):
+        if errors:
+            raise errors.pop(0)
+
+    assert asyncio.run(outcome(ScriptedWriter(fail), batch(beat(1), beat(2)))) == [Unavailable]
 
 
 def test_nothing_is_acknowledged_while_the_database_is_away():

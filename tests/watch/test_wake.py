@@ -1,11 +1,9 @@
 import threading
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.fleet import actions as fleet
-from controlplane.fleet.models import Node
 from controlplane.runs.models import Run
 from controlplane.watch import wake
 
@@ -69,20 +67,21 @@ def messages(monkeypatch, transactional_db):
 def test_hints_become_messages_to_the_watch(messages):
     sender, sent = messages
     run = Run.objects.create(name="demo", launcher="head", nodes_wanted=1, created_at=NOW)
-    Node.objects.create(name="head", state_since=NOW, enrolled_at=NOW)
-    command = fleet.send_command(
-        "head", "checkpoints.scan", {"run": "demo"}, key="k", deadline=NOW + timedelta(1), now=NOW
-    )
-    for key in (("run", "demo"), ("execution", "7"), ("command", str(command.pk)), ("fleet", "")):
+    for key in (("run", "demo"), ("execution", "7"), ("fleet", "")):
         sender(key)
-    assert sent == [("sweep_run", [run.pk]), ("advance", [7]), ("sweep_run", [run.pk]), ("sweep_fleet", [])]
+    assert sent == [("sweep_run", [run.pk]), ("advance", [7]), ("sweep_fleet", [])]
 
 
-def test_a_run_that_is_not_known_yet_needs_no_hint(messages):
+def test_names_that_nobody_knows_are_looked_up_once_a_second_and_wake_nobody(messages, monkeypatch):
     sender, sent = messages
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    sender(("run", "later"))
+    run = Run.objects.create(name="later", launcher="head", nodes_wanted=1, created_at=NOW)
+    clock[0] += wake.LOOK_EVERY_S / 2
     sender(("run", "later"))
     assert sent == []
-    run = Run.objects.create(name="later", launcher="head", nodes_wanted=1, created_at=NOW)
+    clock[0] += wake.LOOK_EVERY_S / 2
     sender(("run", "later"))
     assert sent == [("sweep_run", [run.pk])]
 
