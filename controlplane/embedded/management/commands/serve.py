@@ -31,19 +31,19 @@ class Command(BaseCommand):
             with interruptible():
                 self._serve(options["host"], port)
         except KeyboardInterrupt:
-            self.stdout.write("Stopped.")
+            self._print("Stopped.")
         except MiddlewatchError as error:
             raise CommandError(str(error)) from None
 
     def _serve(self, host: str, port: int | None) -> None:
-        self.stdout.write("Middlewatch is starting…")
+        self._print("Middlewatch is starting…")
         with ControlPlane(environment().middlewatch_home, host=host, port=port, say=self._say) as plane:
             self._tell(plane, plane.welcome())
             try:
                 while True:
                     signal.pause()
             except KeyboardInterrupt:
-                self.stdout.write("\nStopping…")
+                self._print("\nStopping…")
                 raise
 
     def _tell(self, plane: ControlPlane, told: dict[str, str]) -> None:
@@ -59,7 +59,12 @@ class Command(BaseCommand):
             ("Stop", "Ctrl-C"),
         ]
         for title, text in rows:
-            self.stdout.write(f"  {title:14} {text}")
+            self._print(f"  {title:14} {text}")
+
+    def _print(self, text: str) -> None:
+        """Print at once, also into a pipe."""
+        self.stdout.write(text)
+        self.stdout.flush()
 
     def _say(self, sentence: str) -> None:
         self.stderr.write(sentence)
