@@ -166,6 +166,18 @@ class NicHealth(Part):
     errors: Int | None = None
 
 
+class RankProcess(Part):
+    """A rank's process at one moment; `state` is the kernel's letter (R, S, D, T, Z …)."""
+
+    run: Name | None = None
+    attempt: Rank | None = None
+    rank: Rank | None = None
+    pid: Int | None = None
+    state: Text | None = None
+    cpu_s: Number | None = None
+    rss_bytes: Int | None = None
+
+
 class NodeHealth(Data):
     """Counters and gauges of the machine."""
 
@@ -173,6 +185,7 @@ class NodeHealth(Data):
     host: HostHealth | None = None
     disks: Annotated[list[DiskHealth], Meta(max_length=MAX_ITEMS)] | None = None
     nics: Annotated[list[NicHealth], Meta(max_length=MAX_ITEMS)] | None = None
+    ranks: Annotated[list[RankProcess], Meta(max_length=MAX_ITEMS)] | None = None
 
 
 class NodeLog(Data):
