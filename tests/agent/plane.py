@@ -13,6 +13,10 @@ import zstandard
 Answer = tuple[int, dict[str, Any], dict[str, str]]
 
 
+def _is_for(token: str, item: Any) -> bool:
+    return not isinstance(item, dict) or item.get("only_for", token) == token
+
+
 def _nothing(batch: dict[str, Any]) -> Answer | None:
     return None
 
@@ -62,6 +66,19 @@ class Plane:
         body = {"ack": ack, "commands_waiting": len(self.commands), "next_in_ms": self.next_in_ms}
         return answer or (200, body, {})
 
+    def hand_out(self, token: str) -> list[dict[str, Any]]:
+        """Give the commands for the bearer (`only_for`, absent: for anyone), waiting for one."""
+        deadline = time.monotonic() + self.poll_s
+        while True:
+            with self.lock:
+                given = [
+                    item for item in self.commands if not isinstance(item, dict) or item.get("only_for", token) == token
+                ]
+                if given or time.monotonic() > deadline:
+                    self.commands = [item for item in self.commands if item not in given]
+                    return given
+            time.sleep(0.01)
+
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         with self.lock:
             return [event for event in self.events.values() if event["kind"] == kind]
@@ -81,7 +98,7 @@ class Plane:
         return self.wait(lambda: found if len(found := self.of_kind(kind)) >= count else None, seconds)
 
 
-def _handler(plane: Plane) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - one nested class
+def _handler(plane: Plane) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
@@ -106,11 +123,8 @@ def _handler(plane: Plane) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - one 
             if self.path == "/api/v1/ping":
                 self.reply(200, {"now_ms": int(time.time() * 1000) + plane.skew_ms}, {})
                 return
-            deadline = time.monotonic() + plane.poll_s
-            while not plane.commands and time.monotonic() < deadline:
-                time.sleep(0.01)
-            given, plane.commands = plane.commands, []
-            self.reply(200, {"commands": given}, {})
+            token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+            self.reply(200, {"commands": plane.hand_out(token)}, {})
 
         def reply(self, status: int, body: dict[str, Any], headers: dict[str, str]) -> None:
             if status == 0:  # hang up without a word

@@ -14,11 +14,11 @@ from typing import Any, Self
 class AgentProcess:
     """`middlewatch-agent run` in a state folder, killed at the end of the `with` block."""
 
-    def __init__(self, state: Path, url: str, *, config: str = "", node: str = "n01") -> None:
+    def __init__(self, state: Path, url: str, *, config: str = "", node: str = "n01", token: str = "good") -> None:  # noqa: S107
         self.state = state
         self.url = url
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (state / "token").write_text("good")
+        (state / "token").write_text(token)
         (state / "token").chmod(0o600)
         settings = f'url = "{url}"\nnode = "{node}"\nkernel_log = "none"\nbackoff_max_s = 0.2\nflush_s = 0.1\n'
         (state / "agent.toml").write_text(settings + config)

@@ -188,7 +188,9 @@ def test_a_stopped_rank_has_not_ended(ward, folder, sleeper):
     os.kill(sleeper.pid, signal.SIGSTOP)
     ward.idle(0.3)
     assert ward.events("rank.exited") == []
-    assert procfs.look(sleeper.pid).state == "T"
+    (told,) = ward.watch.processes()
+    assert (told["run"], told["rank"], told["pid"], told["state"]) == ("demo", 3, sleeper.pid, "T")
+    assert told["rss_bytes"] > 0
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,12 @@ def test_lines_about_faults_pass_the_kernels_prefilter(line):
         "Linux version 6.18.44 (builder@host) (gcc 15) #1 SMP PREEMPT_DYNAMIC",
         "usb 1-1: new high-speed USB device number 2 using xhci_hcd",
         'audit: type=1400 audit(1.1:2): apparmor="STATUS"',
+        "thermal_sys: Registered thermal governor 'step_wise'",
+        "mce: CPU0: Thermal monitoring enabled (TM1)",
+        "mce: CPU supports 32 MCE banks",
+        "EDAC MC: Ver: 3.0.0",
+        "pcieport 0000:00:1c.0: AER: enabled with IRQ 122",
+        "GHES: APEI firmware first mode is enabled by APEI bit.",
         "EXT4-fs (vda1): mounted filesystem with ordered data mode",
     ],
 )

@@ -63,12 +63,13 @@ class Agent:
         self.loop = Loop()
         self.spool = Spool(state_dir / SPOOL_FILE, config.spool, incarnation=self.incarnation)
         self._health = Health(
-            gpu=config.gpu, disks=config.disks or (str(state_dir),), period_s=config.health_s, emit=self.emit
-        )
+            gpu=config.gpu, disks=config.disks or (str(state_dir),), period_s=config.health_s, emit=self.emit,
+            ranks=self._rank_processes,
+        )  # fmt: skip
         self._token = Token(state_dir / TOKEN_FILE)
         self.sender = Sender(
             self.spool, self._connection(), self._token, node=config.node, hello=self._hello,
-            flush_s=config.flush_s, backoff=self._backoff(),
+            flush_s=config.flush_s, backoff=self._backoff(), nudge=self._nudge,
         )  # fmt: skip
         self._commands = Commands(
             allowed=frozenset(config.commands), tell=self._tell, later=self._later,
@@ -254,7 +255,13 @@ class Agent:
         self.spool.put((), {PATTERN_NOTE + status.key: msgspec.json.encode(status).decode()})
         self._ranks.adopt(status)
 
+    def _rank_processes(self) -> list[dict[str, Any]]:
+        return self._ranks.processes()
+
     # ── small parts ────────────────────────────────────────────────────────
+
+    def _nudge(self) -> None:
+        self._poller.nudge()
 
     def _later(self, delay_s: float, call: Callable[[], None]) -> None:
         self.loop.soon(lambda: self.loop.later(delay_s, call))

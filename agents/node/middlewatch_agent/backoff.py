@@ -16,7 +16,7 @@ class Backoff:
     """Waiting times in seconds for consecutive failures."""
 
     first_s: float = 0.5
-    max_s: float = 30.0
+    max_s: float = 15.0
     dice: random.Random = field(default_factory=random.Random)
     failures: int = 0
 

@@ -73,7 +73,7 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     health_s: Seconds = 15.0
     flush_s: Seconds = 5.0
     poll_s: Seconds = 25.0
-    backoff_max_s: Seconds = 30.0
+    backoff_max_s: Seconds = 15.0
     labels: dict[str, str] = {}
     commands: tuple[str, ...] = DEFAULT_COMMANDS
     gpu: str = "auto"  # auto, none, nvml, recorded:<file>

@@ -21,9 +21,15 @@ class Health:
     """`run` is the thread; `reader` says how it is for the heartbeat."""
 
     def __init__(
-        self, *, gpu: str, disks: Iterable[str], period_s: float, emit: Callable[[dict[str, Any]], None]
+        self,
+        *,
+        gpu: str,
+        disks: Iterable[str],
+        period_s: float,
+        emit: Callable[[dict[str, Any]], None],
+        ranks: Callable[[], list[dict[str, Any]]] = list,
     ) -> None:
-        """Prepare; nothing is loaded or touched before `run`."""
+        """Prepare; nothing is loaded or touched before `run`. `ranks` tells the live rank processes."""
         self.gpus: Sequence[GpuIdentity] = ()
         self.identified = threading.Event()
         self._setting = gpu
@@ -31,6 +37,7 @@ class Health:
         self._disks = [Disk(path) for path in disks]
         self._period_s = period_s
         self._emit = emit
+        self._ranks = ranks
         self._ended = threading.Event()
         self._gpu_fault: str | None = None
         self._read_at = time.monotonic()
@@ -65,6 +72,7 @@ class Health:
             "host": host(),
             "disks": [disk.read() for disk in self._disks],
             "nics": nics.read(),
+            "ranks": self._ranks(),
         }
 
     def _identify(self) -> None:

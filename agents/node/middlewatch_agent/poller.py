@@ -19,7 +19,7 @@ PING = "/api/v1/ping"
 SKEW_EVERY_S = 600.0
 MAX_COMMANDS = 100
 CALM_S = 1.0
-REST_S = 0.2
+REST_S = 0.02
 
 
 class Poller:
@@ -35,12 +35,14 @@ class Poller:
         self._path = f"/api/v1/commands?wait_s={wait_s:g}"
         self._take = take
         self._backoff = backoff
-        self._ended = threading.Event()
+        self._ended = False
+        self._nudged = threading.Event()
         self._skew_at = -SKEW_EVERY_S
 
     def run(self) -> None:
         """Poll until `stop`; a poll that is on its way is abandoned."""
-        while not self._ended.is_set():
+        while not self._ended:
+            self._nudged.clear()
             try:
                 wait_s = self.poll()
             except UnreachableError:
@@ -48,11 +50,17 @@ class Poller:
             except Exception:
                 log.exception("Polling for commands failed")
                 wait_s = self._backoff.failed()
-            self._ended.wait(wait_s)
+            if not self._ended:
+                self._nudged.wait(wait_s)
+
+    def nudge(self) -> None:
+        """Poll now instead of waiting: the control plane answers again, or says that commands wait."""
+        self._nudged.set()
 
     def stop(self) -> None:
         """Let `run` return before its next poll."""
-        self._ended.set()
+        self._ended = True
+        self._nudged.set()
 
     def poll(self) -> float:
         """Poll once and give the seconds to wait before the next time."""
@@ -69,7 +77,7 @@ class Poller:
         for item in given:
             self._offer(item)
         # A server that answers "nothing" at once must not make us spin; after commands
-        # their own reports go first, or the same ones come straight back.
+        # their own reports go first.
         return REST_S if given else max(0.0, CALM_S - (time.monotonic() - asked))
 
     def _offer(self, item: object) -> None:

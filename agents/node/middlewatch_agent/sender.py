@@ -45,8 +45,13 @@ class Sender:
         hello: Callable[[], Mapping[str, Any]],
         flush_s: float,
         backoff: Backoff,
+        nudge: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare; `run` does the work. `hello` gives the data of this incarnation's first event."""
+        """Prepare; `run` does the work.
+
+        `hello` gives the data of this incarnation's first event; `nudge` is called when the
+        control plane answers again after trouble, or says that commands wait.
+        """
         self.spool = spool
         self.node = node
         self.rejected = 0
@@ -58,6 +63,7 @@ class Sender:
         self._ordinary_s = flush_s
         self._flush_s = flush_s
         self._backoff = backoff
+        self._nudge = nudge
         self._chunk = MAX_CHUNK
         self._not_before = 0.0
         self._due: float | None = time.monotonic()
@@ -185,6 +191,8 @@ class Sender:
         if ack < first:
             self._pause("the control plane acknowledged nothing")
             return
+        if self._backoff.failures or body.get("commands_waiting"):
+            self._nudge()
         self._backoff.succeeded()
         self._chunk = min(MAX_CHUNK, self._chunk * 2)
         self._tell(None)

@@ -1,8 +1,11 @@
 """The few facts of a process that tell it from a later one with the same pid."""
 
+import os
 from typing import NamedTuple
 
 MAX_STAT = 1024
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Process(NamedTuple):
@@ -12,6 +15,8 @@ class Process(NamedTuple):
     state: str
     parent: int
     start_ticks: int
+    cpu_s: float
+    rss_bytes: int
 
 
 def look(pid: int) -> Process | None:
@@ -19,6 +24,7 @@ def look(pid: int) -> Process | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as source:  # noqa: PTH123 - hot path
             fields = source.read(MAX_STAT).rpartition(b")")[2].split()
-        return Process(pid, fields[0].decode(), int(fields[1]), int(fields[19]))
+        cpu_s = (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+        return Process(pid, fields[0].decode(), int(fields[1]), int(fields[19]), cpu_s, int(fields[21]) * PAGE_BYTES)
     except (OSError, ValueError, IndexError):
         return None

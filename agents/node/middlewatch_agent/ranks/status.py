@@ -8,6 +8,8 @@ import msgspec
 from middlewatch_wire.limits import MAX_AT_MS, MAX_INT4, MAX_NAME
 from msgspec import Meta, Struct
 
+from middlewatch_agent.ranks.procfs import Process
+
 MAX_STATUS_BYTES = 64 << 10
 
 Small = Annotated[int, Meta(ge=0, le=MAX_INT4)]
@@ -66,6 +68,11 @@ class RankStatus(Struct, kw_only=True, frozen=True):
         event = self._event("rank.exited", self.exited_at_ms, data | {"error": error})
         event["data"] |= {"exit_code": self.exit_code, "signal": self.signal}
         return event
+
+    def process(self, found: Process) -> dict[str, Any]:
+        """Give the entry of `node.health` about this rank's process."""
+        named = {"run": self.run, "attempt": self.attempt, "rank": self.rank, "pid": self.pid}
+        return named | {"state": found.state, "cpu_s": round(found.cpu_s, 2), "rss_bytes": found.rss_bytes}
 
     def tail(self, text: str) -> dict[str, Any]:
         """Give the event `rank.log` with the end of the log."""

@@ -85,6 +85,15 @@ class RanksWatch:
         for name, status in list(self._done.items()):
             self._prune(name, status)
 
+    def processes(self) -> list[dict[str, Any]]:
+        """Give the `ranks` of `node.health`; may be called from any thread."""
+        told = []
+        for status in list(self.live.values()):
+            process = procfs.look(status.pid)
+            if process is not None:
+                told.append(status.process(process))
+        return told
+
     def adopt(self, status: RankStatus) -> None:
         """Watch a rank that has no status file: one that was found by a pattern."""
         name = f"pattern-{status.pid}-{status.start_ticks}"

@@ -13,8 +13,10 @@ _KERNEL = re.compile(
     | mlx5.*(?:error|fail|health|timeout|down|assert|Link) | \b(?:ib|bond|eth|en)\w+:.*[Ll]ink\ (?:is\ )?[Dd]own
     | NETDEV\ WATCHDOG
     | hung_task | blocked\ for\ more\ than | soft\ lockup | hard\ LOCKUP | rcu.*(?:stall|detected) | RCU\ .*stall
-    | \bmce\b | Machine\ Check | Hardware\ Error | EDAC | \bGHES\b | AER: | PCIe\ Bus\ Error | pcieport.*(?:error|DPC)
-    | thermal | [Tt]hrottl | temperature\ above
+    | mce:.*(?:[Ee]rror|[Ee]xception) | Machine\ Check\ (?:Exception|Event) | Hardware\ Error
+    | EDAC.*(?:\b[CU]E\b|error)
+    | AER:.*(?:[Cc]orrect|[Ee]rror) | PCIe\ Bus\ Error | pcieport.*(?:error|DPC)
+    | thermal.*(?:critical|shutdown|trip|above) | [Tt]hrottl | temperature\ above
     | segfault | general\ protection | traps: | kernel\ BUG | BUG: | Oops | Call\ Trace | Kernel\ panic | WARNING:\ CPU
     """,
     re.VERBOSE,
