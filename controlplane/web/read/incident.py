@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from controlplane.checkpoints.queries import exposed
+from controlplane.checkpoints.queries import restore_point
 from controlplane.domain.access.policy import least_role
 from controlplane.domain.errors import NotFound
 from controlplane.incidents.models import Finding, Incident, IncidentState
@@ -25,6 +25,7 @@ ACT_MARGIN = 2.0
 MAX_EVIDENCE = 12
 MAX_FINDINGS = 20
 SIMILAR = 3
+RESTARTS = "launch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,6 @@ class Suspect:
 
     entity: str
     url: str
-    score: float
-    margin: float
     share: int
     words: str
 
@@ -77,7 +76,7 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
         "run": run,
         "card": card,
         "countdown": words.countdown(card.until, now) if card.until else "",
-        "lost_if": _lost_if(run, execution, now),
+        "then": _then(run, execution),
         "execution": execution,
         "runbook": registry.runbook(execution.runbook) if execution else None,
         "progress": going,
@@ -135,12 +134,15 @@ def _gpus(run: Run | None) -> int:
     return run.nodes_wanted * run.gpus_per_node if run else 0
 
 
-def _lost_if(run: Run | None, execution: Execution | None, now: datetime) -> str:
-    """What the restart costs, while it has not happened."""
+def _then(run: Run | None, execution: Execution | None) -> str:
+    """Say where the restart begins and what it loses, while it is still ahead and not the very next step."""
     if run is None or execution is None or execution.state in FINAL:
         return ""
-    lost = exposed(run, now)
-    return words.plural(lost.steps, "step") if lost and lost.steps else ""
+    if execution.step_index + 1 >= registry.runbook(execution.runbook).index(RESTARTS):
+        return ""
+    choice = restore_point(run)
+    begin = f"from step {words.number(choice.step)}" if choice.step else "from the beginning"
+    return f"restart {begin}, losing {words.plural(choice.lost_steps, 'step')}"
 
 
 def _suspects(incident: Incident) -> list[Suspect]:
@@ -151,14 +153,13 @@ def _suspects(incident: Incident) -> list[Suspect]:
 def _suspect(blame: dict[str, Any], best: float) -> Suspect:
     entity, score, margin = str(blame.get("entity", "")), float(blame.get("score", 0)), float(blame.get("margin", 0))
     enough = score >= ACT_SCORE and margin >= ACT_MARGIN
+    place = f"ahead by {margin:.1f}" if margin >= 0 else f"behind by {-margin:.1f}"
     name = entity.removeprefix("node:") if entity.startswith("node:") else ""
     return Suspect(
         entity=entity,
         url=f"/nodes/{name}/" if name else "",
-        score=score,
-        margin=margin,
         share=max(2, min(100, round(100 * score / best))) if best > 0 else 2,
-        words="enough to act on" if enough else "not enough to act on",
+        words=f"score {score:.1f}, {place}: {'enough' if enough else 'not enough'} to act on",
     )
 
 

@@ -1,5 +1,6 @@
 """Icons, badges, numbers and times for templates."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,10 +14,15 @@ from controlplane.web.present.words import Badge
 
 register = template.Library()
 
-register.filter("number", words.number)
-register.filter("span", words.span)
-register.filter("size", words.size)
-register.filter("gpu_hours", words.gpu_hours)
+
+def _of_number(write: Callable[[float | None], str]) -> Callable[[Any], str]:
+    """Let a template pass what may be missing; a number that is not there is unknown, not zero."""
+    return lambda value: write(value if isinstance(value, int | float) else None)
+
+
+register.filter("number", _of_number(words.number))
+register.filter("span", _of_number(words.span))
+register.filter("size", _of_number(words.size))
 register.filter("age", words.age)
 
 

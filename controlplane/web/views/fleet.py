@@ -29,7 +29,9 @@ def node_list(request: HttpRequest) -> HttpResponse:
     every = list(nodes.all_nodes())
     shown = [one for one in every if state not in NodeState.values or one.state == state]
     cells = [(one, cell(one, now)) for one in shown]
-    return render(request, "web/nodes.html", {"cells": cells, "counts": counts(every), "state": state})
+    return render(
+        request, "web/nodes.html", {"cells": cells, "counts": counts(every), "state": state, "topics": "count"}
+    )
 
 
 @never_cache

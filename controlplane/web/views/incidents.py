@@ -34,7 +34,15 @@ def index(request: HttpRequest) -> HttpResponse:
         found = found.filter(run__name=run)
     page = Paginator(found, PAGE_ROWS).get_page(request.GET.get("page"))
     rows = [(one, badges.of(badges.INCIDENT, one.state), badges.of(badges.SEVERITY, one.severity)) for one in page]
-    facts = {"nav": "incidents", "rows": rows, "page": page, "state": state, "run": run, "states": IncidentState.values}
+    facts = {
+        "nav": "incidents",
+        "rows": rows,
+        "page": page,
+        "state": state,
+        "run": run,
+        "states": IncidentState.values,
+        "topics": "count",
+    }
     return render(request, "web/incidents.html", facts)
 
 

@@ -1,0 +1,129 @@
+"""Every page shows its facts to whoever may see them, and only those."""
+
+import pytest
+
+from tests.web.world import build, person
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world():
+    return build()
+
+
+@pytest.fixture
+def page(client, world):
+    client.force_login(person())
+
+    def get(path, status=200):
+        answer = client.get(path)
+        assert answer.status_code == status, answer.content[:2000]
+        return answer.content.decode()
+
+    return get
+
+
+def test_the_overview_says_how_many_runs_need_attention(page):
+    assert "1 of 2 runs needs attention" in page("/")
+
+
+def test_the_overview_shows_each_node_with_glyph_and_letter(page):
+    html = page("/")
+    assert 'id="node-n07"' in html
+    assert "Quarantined" in html
+
+
+def test_an_empty_fleet_says_what_will_appear_and_how(client, db):
+    client.force_login(person())
+    html = client.get("/").content.decode()
+    assert "No agent has reported yet" in html
+    assert "middlewatch-agent enrol" in html
+
+
+def test_the_incident_page_says_what_is_broken_what_is_done_and_what_follows(page, world):
+    html = page(f"/incidents/{world.incident.pk}/")
+    assert "Run llama-70b-v3 is stopped" in html
+    assert "stopping what is left of attempt 2 · step 3 of 8" in html
+    assert "choose the newest complete checkpoint" in html
+    assert "32 GPUs idle" in html
+
+
+def test_the_chronicle_stands_newest_first(page, world):
+    html = page(f"/incidents/{world.incident.pk}/")
+    numbers = [html.index(f'id="entry-{number}"') for number in (5, 4, 3, 2, 1)]
+    assert numbers == sorted(numbers)
+
+
+def test_a_late_entry_says_how_late_it_came(page, world):
+    assert "received 40 s late" in page(f"/incidents/{world.incident.pk}/")
+
+
+def test_a_note_is_shown_as_markdown_without_html(client, page, world):
+    client.post(f"/incidents/{world.incident.pk}/note/", {"text": "**bold** <img src=x onerror=alert(1)>"})
+    html = page(f"/incidents/{world.incident.pk}/")
+    assert "<strong>bold</strong>" in html
+    assert "<img src=x" not in html
+
+
+def test_the_run_page_names_the_restore_point_and_what_it_would_lose(page):
+    html = page("/runs/llama-70b-v3/")
+    assert "81\u2009400" in html
+    assert "losing 70 steps" in html
+    assert "3 of 32 files are missing" in html
+
+
+@pytest.mark.parametrize("path", ["/runs/", "/incidents/", "/incidents/?state=open", "/nodes/", "/nodes/n07/", "/nodes/head/", "/quarantine/", "/styleguide/"])
+def test_the_other_pages_open(page, path):
+    assert "<h1" in page(path)
+
+
+def test_the_quarantine_list_names_reason_and_evidence(page):
+    html = page("/quarantine/")
+    assert "ECC errors on GPU 3" in html
+    assert "12 uncorrected ECC errors in 10 min" in html
+
+
+def test_the_series_is_json(page):
+    assert '"marks"' in page("/runs/llama-70b-v3/series.json")
+
+
+@pytest.mark.parametrize("path", ["/runs/nobody/", "/incidents/999999/", "/nodes/nobody/", "/nowhere/"])
+def test_what_is_not_there_answers_404_and_leads_on(page, path):
+    assert 'href="/incidents/"' in page(path, 404)
+
+
+def test_a_viewer_sees_the_buttons_with_the_role_they_need(client, world):
+    client.force_login(person("vera", "viewer"))
+    html = client.get(f"/incidents/{world.incident.pk}/").content.decode()
+    assert html.count("needs the role responder") >= 2
+    assert "disabled" in html
+
+
+def test_the_title_carries_the_count_of_open_incidents(page):
+    assert "<title>(1) Fleet" in page("/")
+
+
+def test_strangers_are_sent_to_the_sign_in_page(client, world):
+    answer = client.get("/")
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/sign-in/")
+
+
+def test_the_content_security_policy_allows_nothing_inline(client, page):
+    policy = client.get("/")["Content-Security-Policy"]
+    assert "unsafe-inline" not in policy
+    assert "unsafe-eval" not in policy
+
+
+def test_no_page_holds_inline_script_or_style(page, world):
+    for path in ("/", f"/incidents/{world.incident.pk}/", "/runs/llama-70b-v3/", "/styleguide/"):
+        html = page(path)
+        assert "style=" not in html
+        assert "<script>" not in html
+
+
+def test_the_markdown_export_tells_the_same_story(page, world):
+    text = page(f"/incidents/{world.incident.pk}/chronicle.md")
+    assert text.startswith(f"# Incident {world.incident.pk}: Rank 412 hung on n04")
+    assert "Collected stacks" in text
