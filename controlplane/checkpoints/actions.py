@@ -30,7 +30,7 @@ _AGAINST = frozenset({CheckpointState.TORN, CheckpointState.FAILED, CheckpointSt
 _SCANNED = frozenset({CheckpointState.COMPLETE, CheckpointState.VERIFIED, CheckpointState.TORN})
 
 
-def apply(run: Run, signals: Sequence[Signal], now: datetime, book: Book) -> list[Checkpoint]:
+def apply(run: Run, signals: Sequence[Signal], book: Book) -> list[Checkpoint]:
     """Write what `checkpoint` signals say; return those that are complete since now.
 
     Part of the caller's transaction; applying the same signals twice changes nothing.

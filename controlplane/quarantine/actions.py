@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import transaction
 
+from controlplane.domain.chronicle import sentences
 from controlplane.domain.errors import Conflict, NotFound, Refused
 from controlplane.fleet import actions as fleet
 from controlplane.fleet.models import Node, NodeState
@@ -72,13 +73,21 @@ def _written(
 
 def _tell(entry: LedgerEntry, name: str, now: datetime, book: Book | None) -> None:
     mine = book or Book(now)
-    told = f"{name} moved from {entry.from_state} to {entry.to_state}: {entry.reason}"
+    kind, told = _words(entry, name)
     mine.tell(
-        "fleet", "quarantine", told, key=f"ledger:{entry.pk}", actor_kind=entry.actor_kind, actor=entry.actor,
+        "fleet", kind, told, key=f"ledger:{entry.pk}", actor_kind=entry.actor_kind, actor=entry.actor,
         data={"node": name, "to": entry.to_state},
     )  # fmt: skip
     if book is None:
         mine.write()
+
+
+def _words(entry: LedgerEntry, name: str) -> tuple[str, str]:
+    if entry.to_state == NodeState.QUARANTINED:
+        return "quarantine", sentences.quarantined(name, entry.reason)
+    if entry.from_state == NodeState.QUARANTINED:
+        return "release", sentences.full_stop(f"Node {name} left quarantine and is {entry.to_state}: {entry.reason}")
+    return "action", sentences.full_stop(f"Node {name} is {entry.to_state}: {entry.reason}")
 
 
 def quarantine(

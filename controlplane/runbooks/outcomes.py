@@ -8,9 +8,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The step is finished; `result` joins the execution's context and fills the sentence."""
+    """The step is finished; `result` joins the execution's context and fills the sentence.
+
+    `told` says that the step has told its end itself, in better words.
+    """
 
     result: Mapping[str, Any] = field(default_factory=dict)
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)

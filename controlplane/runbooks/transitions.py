@@ -63,7 +63,8 @@ def _done(turn: Turn, outcome: Done) -> bool:
     tried, facts = turn.tried, {**turn.context, **turn.tried.intent, **outcome.result}
     _finish(turn, tried, "done", sentences.step_done(turn.spec, facts), outcome.result)
     turn.context.update(outcome.result)
-    turn.tell("step", tried.sentence, key=f"{tried.index}:{tried.try_number}", data={"step": tried.name})
+    if not outcome.told:
+        turn.tell("step", tried.sentence, key=f"{tried.index}:{tried.try_number}", data={"step": tried.name})
     return _next(turn)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
+from controlplane.domain.chronicle import sentences
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.errors import Conflict, Invalid, Refused
 from controlplane.fleet import actions as fleet
@@ -120,7 +121,7 @@ def hold(run: Run, by: str, now: datetime) -> None:
     with transaction.atomic():
         if not Run.objects.filter(pk=run.pk, held=False).update(held=True, held_by=by):
             raise Conflict(f"{run.name} is held already")
-        _say(run, "hold", f"{by} put a hold on the run: nothing acts on it until the hold is lifted.", by, now)
+        _say(run, "hold", sentences.held(run.name, by), by, now)
     run.held, run.held_by = True, by
 
 
@@ -133,7 +134,7 @@ def resume(run: Run, by: str, now: datetime) -> None:
     with transaction.atomic():
         if not Run.objects.filter(pk=run.pk, held=True).update(held=False, held_by=""):
             raise Conflict(f"{run.name} is not held")
-        _say(run, "resume", f"{by} lifted the hold on the run.", by, now)
+        _say(run, "resume", sentences.resumed(run.name, by), by, now)
     run.held, run.held_by = False, ""
 
 

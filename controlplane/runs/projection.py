@@ -6,11 +6,12 @@ Steps are folded before they are written, so a chunk of a thousand costs one row
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import Any
 
 from django.db.models import Q
 
+from controlplane.domain.chronicle import sentences
+from controlplane.domain.chronicle.words import count
 from controlplane.domain.signals import Signal
 from controlplane.live import actions as live
 from controlplane.runs.book import Book
@@ -35,7 +36,7 @@ def spoken_for(run: Run, attempts: Iterable[Attempt], signal: Signal) -> bool:
     return signal.node in nodes.get(signal.attempt, [])
 
 
-def apply(run: Run, signals: Sequence[Signal], now: datetime, book: Book) -> None:
+def apply(run: Run, signals: Sequence[Signal], book: Book) -> None:
     """Write what `signals` say about the run's attempts and steps; sentences go to `book`.
 
     Part of the caller's transaction; applying the same signals twice changes nothing.
@@ -77,8 +78,7 @@ def _started(run: Run, signal: Signal, book: Book) -> None:
         return
     Run.objects.filter(pk=run.pk, state=RunState.WAITING).update(state=RunState.RUNNING)
     run.refresh_from_db()
-    where = ", ".join(attempt.nodes)
-    told = f"Attempt {attempt.number} started on {where} from {_place(attempt.resume_step)}."
+    told = f"Attempt {attempt.number} started with {count(facts['world_size'], 'rank')}."
     _tell(run, book, "launch", told, signal, "started")
 
 
@@ -113,7 +113,8 @@ def _exited(run: Run, signal: Signal, book: Book) -> None:
     if reason == "completed":
         _completed(run, attempt, signal, book)
     else:
-        _tell(run, book, "action" if reason == "killed" else "finding", _ending(attempt, reason), signal, "exited")
+        told = sentences.attempt_ended(attempt.number, reason, attempt.last_step)
+        _tell(run, book, "exit", told, signal, "exited")
 
 
 def _completed(run: Run, attempt: Attempt, signal: Signal, book: Book) -> None:
@@ -122,18 +123,8 @@ def _completed(run: Run, attempt: Attempt, signal: Signal, book: Book) -> None:
     if not newer and Run.objects.filter(pk=run.pk).exclude(state=RunState.COMPLETED).update(state=RunState.COMPLETED):
         run.state = RunState.COMPLETED
         run.refresh_from_db()
-    told = f"Attempt {attempt.number} completed at step {run.high_water_step}."
+    told = sentences.completed(run.name, run.high_water_step)
     _tell(run, book, "resolved", told, signal, "exited")
-
-
-def _ending(attempt: Attempt, reason: str) -> str:
-    if reason == "killed":
-        return f"Attempt {attempt.number} was stopped."
-    return f"Attempt {attempt.number} ended: {reason.replace('_', ' ')}."
-
-
-def _place(step: int) -> str:
-    return f"step {step}" if step else "the beginning"
 
 
 def _tell(run: Run, book: Book, kind: str, sentence: str, signal: Signal, what: str) -> None:

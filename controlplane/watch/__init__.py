@@ -1,0 +1,1 @@
+"""The watch: reducers fed by the event log, and what follows from their findings."""

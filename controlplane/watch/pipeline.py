@@ -7,15 +7,17 @@ a finding is done in the same task right after the commit, without another hop.
 """
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.db import transaction
 
 from controlplane.checkpoints import actions as checkpoints
 from controlplane.domain.detection.run import RunMachine
-from controlplane.domain.errors import LeaseLost
 from controlplane.domain.signals import Signal
 from controlplane.events import queries as events
+from controlplane.events.queries import StoredEvent
 from controlplane.incidents import actions as incidents
 from controlplane.incidents import queries as incident_queries
 from controlplane.incidents.models import Incident
@@ -26,18 +28,15 @@ from controlplane.runs import actions as runs
 from controlplane.runs import queries as run_queries
 from controlplane.runs.book import Book
 from controlplane.runs.machines import Held, machine_name
-from controlplane.runs.models import Attempt, Run
+from controlplane.runs.models import Attempt, Machine, Run
 from controlplane.runs.projection import spoken_for
 from controlplane.runs.times import seconds
 from controlplane.watch import results
 from controlplane.watch.memory import Memory
+from controlplane.watch.sweeping import CHUNK, sweep
 
 log = logging.getLogger(__name__)
 
-LEASE_S = 10.0
-CHUNK = 500
-MAX_CHUNKS = 20
-"""Chunks of one sweep; a longer backlog goes on at the next one."""
 ATTEMPTS_KNOWN = 50
 
 memory: Memory[RunMachine] = Memory()
@@ -51,64 +50,76 @@ def sweep_run(run_id: int, owner: str, now: datetime) -> bool:
     run = Run.objects.filter(pk=run_id).first()
     if run is None:
         return False
-    held = runs.lease_machine(machine_name(run), owner, now, LEASE_S, run=run)
-    if held is None:
+    taking = _Sweep(run, now)
+    if not sweep(machine_name(run), owner, now, taking.chunk, run=run):
         return False
-    try:
-        changed = _sweep(held, run, now)
-    except LeaseLost:
-        log.warning("run %s was taken over", run.name)
-        return False
-    follow_up(run, changed, owner, now)
+    follow_up(run, taking.changed, owner, now)
     return True
 
 
-def _sweep(held: Held, run: Run, now: datetime) -> list[Incident]:
-    changed: list[Incident] = []
-    try:
-        while True:
-            for _ in range(MAX_CHUNKS):
-                more = _chunk(held, run, now, changed)
-                if not more:
-                    break
-            if runs.release_machine(held):
-                return changed
-    except Exception:
-        runs.release_machine(held)
-        raise
+def follow_up(run: Run, changed: Sequence[Incident], owner: str, now: datetime) -> None:
+    """Carry on what works on the run, and consider each incident that is open or has just moved."""
+    going = {incident.pk: incident for incident in [*changed, *incident_queries.open_of(run)]}
+    for execution in live_of(run).exclude(incident__in=going):
+        engine.advance(execution.pk, owner, now)
+    for incident in going.values():
+        runbooks.follow(incident, owner, now)
 
 
-def _chunk(held: Held, run: Run, now: datetime, changed: list[Incident]) -> bool:
-    """Take one chunk in and commit it; say whether more is waiting."""
-    machine = held.machine
-    reducer = memory.take(machine) or RunMachine.restore(machine.snapshot, run_queries.policy(run), run.name)
-    found = events.since(machine.cursor, run=run.name, nodes=_heard(run, reducer), limit=CHUNK)
-    more = len(found) == CHUNK
-    with transaction.atomic():
+@dataclass(slots=True)
+class _Sweep:
+    """One sweep of a run: the incidents that moved are gathered for what follows."""
+
+    run: Run
+    now: datetime
+    changed: list[Incident] = field(default_factory=list)
+
+    def chunk(self, held: Held) -> bool:
+        """Take one chunk in and commit it; say whether more is waiting."""
+        reducer = self._reducer(held.machine)
+        found = events.since(held.machine.cursor, run=self.run.name, nodes=self._heard(reducer), limit=CHUNK)
+        caught_up = len(found) < CHUNK
+        with transaction.atomic():
+            self._commit(held, reducer, found, caught_up=caught_up)
+        memory.keep(held.machine, reducer)
+        return not caught_up
+
+    def _reducer(self, machine: Machine) -> RunMachine:
+        policy = run_queries.policy(self.run)
+        return memory.take(machine) or RunMachine.restore(machine.snapshot, policy, self.run.name)
+
+    def _heard(self, reducer: RunMachine) -> set[str]:
+        """Name the nodes whose own events the reducer and the ledger want."""
+        newest = run_queries.newest_attempt(self.run)
+        return {self.run.launcher, *reducer.nodes(), *(newest.nodes if newest else [])}
+
+    def _commit(self, held: Held, reducer: RunMachine, found: Sequence[StoredEvent], *, caught_up: bool) -> None:
+        """Write everything that these events mean; age and silence are judged only once the log is read."""
+        run, now, book = self.run, self.now, Book(self.now)
         run.refresh_from_db()
         reducer.policy = run_queries.policy(run)
         attempts = list(run.attempts.order_by("-number")[:ATTEMPTS_KNOWN])
         signals = [signal for event in found if spoken_for(run, attempts, signal := event.signal())]
-        rested = _observe(reducer, signals, attempts, machine.rested_attempt, now)
-        book = Book(now)
-        judged = [] if more else reducer.sweep(seconds(now))
-        changed += incidents.record(run, judged, now, book=book)
+        rested = _observe(reducer, signals, attempts, held.machine.rested_attempt, now)
+        judged = reducer.sweep(seconds(now)) if caught_up else []
+        self.changed += incidents.record(run, judged, now, book=book)
         _project(run, signals, now, book)
-        changed += incidents.settle(run, now, book=book)
-        cursor = found[-1].id if found else machine.cursor
+        self.changed += incidents.settle(run, now, book=book)
+        cursor = found[-1].id if found else held.machine.cursor
         runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=now, rested=rested)
         book.write()
-    memory.keep(machine, reducer)
-    return more
 
 
-def _heard(run: Run, reducer: RunMachine) -> set[str]:
-    """Name the nodes whose own events the run's reducer and ledger want."""
-    newest = run_queries.newest_attempt(run)
-    return {run.launcher, *reducer.nodes(), *(newest.nodes if newest else [])}
+def _project(run: Run, signals: Sequence[Signal], now: datetime, book: Book) -> None:
+    if signals:
+        runs.apply(run, signals, book)
+        checkpoints.apply(run, signals, book)
+        results.record(signals, now, book)
 
 
-def _observe(reducer: RunMachine, signals: list[Signal], attempts: list[Attempt], rested: int, now: datetime) -> int:
+def _observe(
+    reducer: RunMachine, signals: Sequence[Signal], attempts: Sequence[Attempt], rested: int, now: datetime
+) -> int:
     """Show the reducer the signals; tell it to rest when we stop the attempt it watches.
 
     The mark of our stop is read after the events, so whatever the stop caused comes
@@ -129,19 +140,3 @@ def _rest(reducer: RunMachine, ours: int, rested: int, now: datetime) -> int:
         return rested
     reducer.rest(seconds(now))
     return ours
-
-
-def _project(run: Run, signals: list[Signal], now: datetime, book: Book) -> None:
-    if signals:
-        runs.apply(run, signals, now, book)
-        checkpoints.apply(run, signals, now, book)
-        results.record(signals, now, book)
-
-
-def follow_up(run: Run, changed: list[Incident], owner: str, now: datetime) -> None:
-    """Carry on what works on the run, and consider each incident that is open or has just moved."""
-    going = {incident.pk: incident for incident in [*changed, *incident_queries.open_of(run)]}
-    for execution in live_of(run).exclude(incident__in=going):
-        engine.advance(execution.pk, owner, now)
-    for incident in going.values():
-        runbooks.follow(incident, owner, now)

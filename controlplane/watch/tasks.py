@@ -19,6 +19,7 @@ from controlplane.runbooks.queries import due
 from controlplane.runs.book import Book
 from controlplane.runs.models import Run
 from controlplane.runs.queries import awake
+from controlplane.watch import fleet as fleet_watch
 from controlplane.watch import pipeline, results
 
 DUE_AT_ONCE = 100
@@ -48,6 +49,12 @@ def sweep_runs() -> None:
     """Have every run that is not over swept, each by whichever worker is free."""
     for run_id in awake().values_list("pk", flat=True):
         sweep_run.apply_async((run_id,), expires=EXPIRES_S)
+
+
+@shared_task
+def sweep_fleet() -> None:
+    """Bring the fleet up to the event log."""
+    fleet_watch.sweep_fleet(owner(), _now())
 
 
 @shared_task

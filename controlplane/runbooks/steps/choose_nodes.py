@@ -10,15 +10,13 @@ from typing import Any
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.errors import Conflict, NotFound, Refused
-from controlplane.domain.recovery.nodes import Candidate, NodeChoice, choose_nodes
-from controlplane.fleet import queries as fleet
-from controlplane.fleet.models import Node
+from controlplane.domain.recovery.nodes import NodeChoice, choose_nodes
 from controlplane.incidents import queries as incidents
 from controlplane.quarantine import actions as quarantine
+from controlplane.runbooks.candidates import candidates
 from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
 from controlplane.runbooks.steps.base import Step
 from controlplane.runbooks.turn import Turn
-from controlplane.runs.models import Attempt, AttemptState, Run
 
 POLL_S = 1.0
 
@@ -32,7 +30,7 @@ class ChooseNodes(Step):
         exclude = [diagnosis.act_on] if diagnosis and diagnosis.act_on else []
         if diagnosis and diagnosis.act_on:
             _quarantine(turn, diagnosis, diagnosis.act_on)
-        choice = _choose(turn, exclude)
+        choice = _choose(turn, diagnosis, exclude)
         if not choice.complete:
             _tell_missing(turn, choice)
             return Wait(turn.in_s(POLL_S), choice.why)
@@ -46,30 +44,16 @@ class ChooseNodes(Step):
         return Failed(turn.tried.sentence, retry=False)
 
 
-def _choose(turn: Turn, exclude: list[str]) -> NodeChoice:
+def _choose(turn: Turn, diagnosis: Diagnosis | None, exclude: list[str]) -> NodeChoice:
     broken = turn.broken
-    used = _used_elsewhere(turn.run)
+    current = list(broken.nodes) if broken else []
     return choose_nodes(
         wanted=turn.run.nodes_wanted,
-        current=broken.nodes if broken else [],
-        candidates=[_candidate(node, turn, used) for node in fleet.all_nodes() if not node.head],
+        current=current,
+        candidates=candidates(turn, troubled=current, began=diagnosis.began if diagnosis else 0.0),
         exclude=exclude,
         policy=turn.policy,
     )
-
-
-def _candidate(node: Node, turn: Turn, used: dict[str, str]) -> Candidate:
-    age = None if node.last_seen_at is None else max(0.0, (turn.now - node.last_seen_at).total_seconds())
-    return Candidate(
-        name=node.name, state=node.state, last_beat_age_s=age, held=node.held,
-        conflict=node.identity_conflict, busy=used.get(node.name, ""),
-    )  # fmt: skip
-
-
-def _used_elsewhere(run: Run) -> dict[str, str]:
-    """Map each node that another run's living attempt uses to that run's name."""
-    others = Attempt.objects.exclude(run=run).exclude(state=AttemptState.EXITED).select_related("run")
-    return {name: attempt.run.name for attempt in others for name in attempt.nodes}
 
 
 def _quarantine(turn: Turn, diagnosis: Diagnosis, node: str) -> None:

@@ -28,7 +28,8 @@ class Close(Step):
         why = _closed_by(turn, turn.incident)
         if why:
             incidents.resolve(turn.incident, sentences.resolved(turn.run.name, why), turn.now, book=turn.book)
-        return Done({"steps": cost.steps, "seconds": round(cost.seconds, 1), "gpu_hours": round(cost.gpu_hours, 4)})
+        facts = {"steps": cost.steps, "seconds": round(cost.seconds, 1), "gpu_hours": round(cost.gpu_hours, 4)}
+        return Done(facts, told=True)
 
 
 def _cost(turn: Turn) -> Losses:
@@ -49,6 +50,6 @@ def _closed_by(turn: Turn, incident: Incident) -> str:
     if excluded:
         return f"node {', '.join(excluded)} was excluded and training goes on"
     cause = incident.root_cause
-    if cause and not cause.startswith("unknown"):
+    if cause and "unknown" not in cause:
         return f"the cause is named ({cause}) and training goes on"
     return ""

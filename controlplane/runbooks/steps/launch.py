@@ -8,7 +8,6 @@ node that went bad since it was chosen is not launched on.
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.domain.chronicle import sentences
 from controlplane.domain.errors import Conflict
 from controlplane.domain.fleet.states import USABLE
 from controlplane.fleet import queries as fleet
@@ -45,9 +44,9 @@ class Launch(Step):
         """Be done when the launcher says so, or the attempt shows itself."""
         command, attempt = next(iter(turn.commands()), None), turn.launched
         if attempt is not None and attempt.state == AttemptState.RUNNING:
-            return _launched(turn)
+            return Done({"attempt": turn.context["new_attempt"]})
         if command is not None and succeeded(command):
-            return _launched(turn)
+            return Done({"attempt": turn.context["new_attempt"]})
         if command is not None and not finished(command):
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
         return self._abandon(turn, refusal(command) if command else "the launcher was not asked")
@@ -61,13 +60,6 @@ class Launch(Step):
             runs.mark_stopping(turn.launched, turn.now)
             runs.close_attempt(turn.launched, "failed", turn.now)
         return Failed(why)
-
-
-def _launched(turn: Turn) -> Outcome:
-    number, intent = turn.context["new_attempt"], turn.tried.intent
-    told = sentences.launched(number, intent["nodes"], intent["step"])
-    turn.tell_run("launch", told, key=f"launched:{number}")
-    return Done({"attempt": number})
 
 
 def _still_fit(nodes: list[str]) -> None:

@@ -1,0 +1,119 @@
+"""Feed the reducer of the whole fleet: who said hello, who was heard, who fell silent.
+
+It reads the events that belong to no run. What it finds holds automation back or
+is told; it never acts on a run.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from controlplane.domain.detection.fleet import NO_WITNESS, FleetMachine, Witness
+from controlplane.domain.detection.view import RunView
+from controlplane.domain.errors import MiddlewatchError
+from controlplane.domain.signals import Signal
+from controlplane.events import queries as events
+from controlplane.events.queries import StoredEvent
+from controlplane.fleet import actions as fleet
+from controlplane.incidents import actions as incidents
+from controlplane.live import actions as live
+from controlplane.runs import actions as runs
+from controlplane.runs import queries as run_queries
+from controlplane.runs.book import Book
+from controlplane.runs.machines import FLEET, Held
+from controlplane.runs.times import moment, seconds
+from controlplane.watch import results
+from controlplane.watch.memory import Memory
+from controlplane.watch.sweeping import CHUNK, sweep
+
+log = logging.getLogger(__name__)
+
+memory: Memory[FleetMachine] = Memory()
+
+
+def sweep_fleet(owner: str, now: datetime) -> bool:
+    """Bring the fleet up to the event log; False when another worker has it."""
+    return sweep(FLEET, owner, now, _Sweep(now).chunk)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    now: datetime
+
+    def chunk(self, held: Held) -> bool:
+        """Take one chunk in and commit it; say whether more is waiting."""
+        reducer = memory.take(held.machine) or FleetMachine.restore(held.machine.snapshot)
+        found = events.since(held.machine.cursor, limit=CHUNK)
+        caught_up = len(found) < CHUNK
+        with transaction.atomic():
+            self._commit(held, reducer, found, caught_up=caught_up)
+        memory.keep(held.machine, reducer)
+        return not caught_up
+
+    def _commit(self, held: Held, reducer: FleetMachine, found: Sequence[StoredEvent], *, caught_up: bool) -> None:
+        book, signals = Book(self.now), [event.signal() for event in found]
+        for signal in signals:
+            _observe(reducer, signal, self.now)
+        if caught_up:
+            judged = reducer.sweep(seconds(self.now), _witness(reducer, self.now))
+            incidents.record(None, judged, self.now, book=book)
+        _write(signals, self.now, book)
+        cursor = found[-1].id if found else held.machine.cursor
+        runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=self.now)
+        book.write()
+
+
+def _observe(reducer: FleetMachine, signal: Signal, now: datetime) -> None:
+    try:
+        reducer.observe(signal, seconds(now))
+    except Exception:
+        log.exception("an event of kind %s was skipped", signal.kind)
+
+
+def _write(signals: Sequence[Signal], now: datetime, book: Book) -> None:
+    """Write hellos, last sights and command results; one row each, sights in a few."""
+    for signal in signals:
+        if signal.kind == "node.hello":
+            _hello(signal, now)
+    for at, names in _sights(signals):
+        fleet.seen(names, moment(at))
+    results.record(signals, now, book)
+    if signals:
+        live.touch("fleet", urgent=False)
+
+
+def _hello(signal: Signal, now: datetime) -> None:
+    try:
+        fleet.hello(signal, now)
+    except MiddlewatchError as error:
+        log.warning("the hello of %s was not taken: %s", signal.node, error)
+
+
+def _sights(signals: Iterable[Signal]) -> list[tuple[float, list[str]]]:
+    """Group nodes by the second in which they were last heard: a few updates for a thousand nodes."""
+    last: dict[str, float] = {}
+    for signal in signals:
+        last[signal.node] = max(signal.received, last.get(signal.node, 0.0))
+    groups: dict[int, list[str]] = {}
+    for name, at in last.items():
+        groups.setdefault(int(at), []).append(name)
+    return [(max(last[name] for name in names), sorted(names)) for _, names in sorted(groups.items())]
+
+
+def _witness(reducer: FleetMachine, now: datetime) -> Witness:
+    """Ask the runs about their nodes, only when somebody is silent."""
+    if not reducer.view(seconds(now)).silent:
+        return NO_WITNESS
+    views = [view for run in run_queries.awake() if (view := run_queries.view(run)) is not None]
+    return Witness(
+        busy=_nodes(views),
+        advancing=_nodes(view for view in views if view.advancing),
+        stalled=_nodes(view for view in views if view.suspicion or not view.advancing),
+    )
+
+
+def _nodes(views: Iterable[RunView]) -> frozenset[str]:
+    return frozenset(node.name for view in views for node in view.nodes)

@@ -1,0 +1,92 @@
+from controlplane.fleet.models import Command
+from controlplane.runbooks.models import ExecutionState
+from controlplane.runs.models import RunState
+
+
+def test_a_run_trains_after_a_person_launched_it(cluster):
+    assert cluster.fresh().state == RunState.RUNNING
+    assert cluster.fresh().high_water_step >= 12
+    assert cluster.newest().nodes == ["n01", "n02", "n03", "n04"]
+    assert cluster.incident() is None
+    assert [cluster.node(name).state for name in ("n01", "n05", "head")] == ["healthy", "spare", "spare"]
+
+
+def test_a_killed_rank_brings_the_run_back_from_its_newest_checkpoint(cluster):
+    before = cluster.step
+    cluster.kill_rank(2)
+    cluster.until(lambda: cluster.incident() and cluster.execution().finished_at is not None)
+    incident = cluster.incident()
+    assert cluster.execution().state == ExecutionState.SUCCEEDED
+    assert incident.klass == "crash"
+    assert [item["attempt"] for item in cluster.launches] == [1, 2]
+    assert cluster.launches[-1]["resume"] == {"step": 10}
+    assert incident.losses["steps"] == before - 10
+    assert incident.losses["confidence"] == "measured"
+    assert cluster.fresh().state == RunState.RUNNING
+
+
+def test_the_first_action_comes_in_the_same_look_that_sees_the_death(cluster):
+    cluster.kill_rank(2)
+    cluster.post()
+    cluster.look()
+    assert Command.objects.filter(kind="collect").count() == 4
+
+
+def test_a_cause_of_unknown_origin_is_mitigated_and_resolved_behind_the_next_checkpoint(cluster):
+    cluster.kill_rank(2)
+    cluster.until(lambda: cluster.incident() and cluster.incident().state == "mitigated")
+    onset = cluster.incident().onset_step
+    cluster.until(lambda: cluster.incident().state == "resolved")
+    assert cluster.step > onset
+    assert "checkpoint of step 15" in cluster.told(f"incident:{cluster.incident().pk}")[-1]
+
+
+def test_the_ranks_that_we_stop_ourselves_are_no_second_incident(cluster):
+    cluster.kill_rank(2)
+    cluster.until(lambda: cluster.incident() and cluster.incident().state == "resolved")
+    cluster.tick(30)
+    assert cluster.run.incidents.count() == 1
+    assert cluster.run.executions.count() == 1
+    assert len(cluster.launches) == 2
+
+
+def test_a_torn_checkpoint_is_passed_over(cluster):
+    cluster.save("torn", step=cluster.step)
+    cluster.disk[0]["state"] = "torn"
+    cluster.kill_rank(0)
+    cluster.until(lambda: len(cluster.launches) == 2)
+    assert cluster.launches[-1]["resume"] == {"step": 10}
+    assert any("passed over" in line for line in cluster.told(f"incident:{cluster.incident().pk}"))
+
+
+def test_a_run_that_completes_is_no_incident_and_is_never_restarted(cluster):
+    cluster.complete()
+    cluster.tick(40)
+    assert cluster.fresh().state == RunState.COMPLETED
+    assert cluster.incident() is None
+    assert len(cluster.launches) == 1
+
+
+def test_a_new_attempt_that_dies_is_answered_again_in_the_same_incident(cluster):
+    cluster.kill_rank(2)
+    cluster.until(lambda: len(cluster.launches) == 2)
+    cluster.kill_rank(1)
+    cluster.until(lambda: len(cluster.launches) == 3)
+    assert cluster.run.incidents.count() == 1
+    states = list(cluster.run.executions.order_by("pk").values_list("attempt", "state"))
+    assert states[0] == (1, "failed")
+    assert states[1][0] == 2
+    cluster.until(lambda: cluster.incident().state != "open")
+
+
+def test_the_chronicle_tells_the_story_in_order_and_each_thing_once(cluster):
+    cluster.kill_rank(2)
+    cluster.until(lambda: cluster.incident() and cluster.incident().state == "resolved")
+    told = cluster.told(f"incident:{cluster.incident().pk}")
+    kinds = [line.partition(":")[0] for line in told]
+    assert kinds[0] == "opened"
+    assert kinds.index("decision") < kinds.index("step") < kinds.index("progress") < kinds.index("mitigated")
+    assert kinds[-1] == "resolved"
+    assert len(told) == len(set(told))
+    run = [line.partition(":")[0] for line in cluster.told("run:demo")]
+    assert run == ["note", "launch", "launch", "opened", "exit", "launch", "mitigated", "resolved"]
