@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.xdist_group("plane"), pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SECOND_START_LIMIT_S = 15.0
+BUSY_FACTOR = 4.0  # other tests run at the same time
 STOP_LIMIT_S = 30.0
 
 
@@ -90,6 +91,10 @@ def home():
         yield path
 
 
+def busy():
+    return os.getloadavg()[0] > (os.cpu_count() or 1)
+
+
 def database_of(serving):
     web = next(each for each in serving.members() if "uvicorn" in " ".join(each.cmdline()))
     return web.environ()["DATABASE_URL"]
@@ -111,7 +116,7 @@ def test_the_first_start_tells_all_and_a_second_is_fast_and_keeps_the_address(ho
     with serving(home) as second:
         second.ready()
         assert second.page() == b"ok\n"
-        assert time.monotonic() - began < SECOND_START_LIMIT_S
+        assert time.monotonic() - began < SECOND_START_LIMIT_S * (BUSY_FACTOR if busy() else 1.0)
         assert second.url == first.url
         assert "password" not in second.text
         assert second.stop(signal.SIGTERM) == 0
