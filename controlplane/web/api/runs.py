@@ -6,13 +6,14 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router, Status
 
+from controlplane.checkpoints.goodput import goodput
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.runbooks import actions as runbooks
 from controlplane.runs import actions, queries
 from controlplane.runs.models import Attempt, Run
 from controlplane.web.api.auth import person
 from controlplane.web.api.paging import DEFAULT_LIMIT, Id, Limit, Name, Page, page
-from controlplane.web.api.schemas import AttemptOut, CheckpointOut, Launch, ModeIn, NewRun, RunOut
+from controlplane.web.api.schemas import AttemptOut, CheckpointOut, GoodputOut, Launch, ModeIn, NewRun, RunOut
 
 router = Router(tags=["runs"])
 
@@ -57,6 +58,20 @@ def list_checkpoints(
     person(request, "view")
     rows = Checkpoint.objects.filter(run=queries.run_named(name)).order_by("-pk")
     return page(rows.filter(pk__lt=after) if after else rows, limit, lambda checkpoint: checkpoint.pk)
+
+
+@router.get("/{name}/goodput", response=GoodputOut)
+def get_goodput(request: HttpRequest, name: Name, since: datetime | None = None) -> dict[str, Any]:
+    """Account for the time of a run, from `since` (its first launch, when left out) to now."""
+    person(request, "view")
+    run, now = queries.run_named(name), datetime.now(UTC)
+    first = run.attempts.order_by("number").first()
+    begin = since or (first.started_at if first else now)
+    account = goodput(run, begin=min(begin, now), end=now)
+    return {
+        "begin": begin, "end": now, "elapsed_ms": account.elapsed_ms, "by_label_ms": account.by_label_ms,
+        "goodput": account.productive, "safe": account.safe, "lost_steps": account.lost_steps,
+    }  # fmt: skip
 
 
 @router.post("/{name}/launch", response=RunOut)

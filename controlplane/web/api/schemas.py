@@ -70,6 +70,18 @@ class AttemptOut(Schema):
     exit_code: int | None
 
 
+class GoodputOut(Schema):
+    """The account of a window; the milliseconds of the labels add up to `elapsed_ms`."""
+
+    begin: datetime
+    end: datetime
+    elapsed_ms: int
+    by_label_ms: dict[str, int]
+    goodput: float = Field(description="share of the time that trains, work at risk included")
+    safe: float = Field(description="share of the time that became work behind a durable checkpoint")
+    lost_steps: int
+
+
 class CheckpointOut(Schema):
     """One saved state of a run in one tier."""
 

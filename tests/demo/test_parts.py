@@ -1,0 +1,65 @@
+"""The small parts of the demonstration, without its processes."""
+
+import io
+import json
+
+import pytest
+
+from controlplane.demo import faults, report
+from controlplane.demo.cluster import Cluster
+from controlplane.demo.narrator import Narrator
+from controlplane.demo.report import FaultReport
+from controlplane.domain.errors import Invalid
+
+
+def row(**changes):
+    known = {
+        "kind": "crash", "klass": "crash", "detected_s": 0.3, "decided_s": 0.4, "resumed_s": 9.1, "steps_lost": 7,
+        "unattended": True,
+    }  # fmt: skip
+    return FaultReport(**{**known, **changes})
+
+
+def test_an_unknown_fault_is_named_beside_those_that_are_known():
+    with pytest.raises(Invalid, match="--faults: “flood” is not one of crash, hang, node-loss"):
+        faults.parse("crash,flood")
+
+
+def test_faults_keep_the_order_in_which_they_were_asked_for():
+    assert [fault.kind for fault in faults.parse("hang, crash")] == ["hang", "crash"]
+
+
+def test_a_recovery_that_a_person_helped_does_not_count():
+    assert row().recovered
+    assert not row(unattended=False).recovered
+    assert not row(resumed_s=None).recovered
+
+
+def test_the_report_spells_class_as_the_wire_does(tmp_path):
+    path = tmp_path / "report.json"
+    report.write(path, [row(klass="node_lost")], goodput=0.5, chronicle="# told")
+    written = json.loads(path.read_text())
+    assert written["faults"][0]["class"] == "node_lost"
+    assert "klass" not in written["faults"][0]
+    assert (written["goodput"], written["chronicle"]) == (0.5, "# told")
+
+
+def test_the_table_says_never_where_nothing_was_found():
+    text = report.table([row(klass="", detected_s=None, steps_lost=None, unattended=False)])
+    assert "nothing" in text
+    assert "never" in text
+    assert text.splitlines()[-1].rstrip().endswith("no")
+
+
+def test_outside_a_terminal_no_status_line_is_printed():
+    out = io.StringIO()
+    narrator = Narrator(out)
+    narrator.status("waiting")
+    narrator.say("done")
+    assert "waiting" not in out.getvalue()
+    assert out.getvalue().endswith("done\n")
+
+
+def test_a_folder_without_a_demonstration_is_refused(tmp_path):
+    with pytest.raises(Invalid, match="home: no demonstration runs in"):
+        Cluster.load(tmp_path)
