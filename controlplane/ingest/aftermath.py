@@ -68,7 +68,8 @@ class Aftermath:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to write."""
+        """Begin to write; the first hint opens the way to the broker before it is needed."""
+        wake.fleet()
         self._task = asyncio.create_task(self._run(), name="ingest-hot-state")
 
     async def stop(self) -> None:

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from controlplane.fleet import commands, tokens
-from controlplane.ingest.database import AWAY, conninfo
+from controlplane.ingest.database import ANSWER_TIMEOUT_S, AWAY, conninfo
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,8 @@ class Board:
                 await connection.execute(statement)
             self.listening = True
             while True:
-                await self._look(connection)
+                async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                    await self._look(connection)
                 async for notice in connection.notifies(timeout=LOOK_EVERY_S):
                     self._hear(notice)
 
