@@ -2,6 +2,7 @@ import threading
 from datetime import UTC, datetime
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection
 
 from controlplane.access import actions, queries
@@ -142,3 +143,19 @@ def test_a_person_has_a_bounded_number_of_tokens_with_bounded_names(person):
     for name in ("", "x" * (actions.MAX_TOKEN_NAME + 1)):
         with pytest.raises(Invalid):
             actions.make_api_token(ana, name, NOW)
+
+
+class TestFromAShell:
+    def test_a_person_is_added_and_their_one_time_password_printed(self, client, db, capsys):
+        call_command("person", "bo", "--role", "operator")
+        client.post("/sign-in/", {"name": "bo", "password": capsys.readouterr().out.strip()})
+        assert client.session["_auth_user_id"] == str(queries.person("bo").pk)
+        with pytest.raises(CommandError, match="named bo already"):
+            call_command("person", "bo")
+
+    def test_a_token_is_made(self, person, capsys):
+        ana = person()
+        call_command("api-token", "ana", "laptop")
+        assert queries.person_of_token(capsys.readouterr().out.strip()) == ana
+        with pytest.raises(CommandError, match="no person named nobody"):
+            call_command("api-token", "nobody", "laptop")
