@@ -145,8 +145,9 @@ def test_a_person_has_a_bounded_number_of_tokens_with_bounded_names(person):
             actions.make_api_token(ana, name, NOW)
 
 
+@pytest.mark.django_db
 class TestFromAShell:
-    def test_a_person_is_added_and_their_one_time_password_printed(self, client, db, capsys):
+    def test_a_person_is_added_and_their_one_time_password_printed(self, client, capsys):
         call_command("person", "bo", "--role", "operator")
         client.post("/sign-in/", {"name": "bo", "password": capsys.readouterr().out.strip()})
         assert client.session["_auth_user_id"] == str(queries.person("bo").pk)
