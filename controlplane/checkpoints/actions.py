@@ -24,8 +24,8 @@ MAX_FOUND = 1_000
 MAX_DURATION_MS = 7 * 86_400_000.0
 
 _STATES = frozenset(CheckpointState.values)
-_RANK = {CheckpointState.SAVING: 0, CheckpointState.WRITTEN: 1, CheckpointState.COMPLETE: 2,
-         CheckpointState.VERIFIED: 3, CheckpointState.PINNED: 4}  # fmt: skip
+_RANK: dict[str, int] = {CheckpointState.SAVING: 0, CheckpointState.WRITTEN: 1, CheckpointState.COMPLETE: 2,
+                         CheckpointState.VERIFIED: 3, CheckpointState.PINNED: 4}  # fmt: skip
 _AGAINST = frozenset({CheckpointState.TORN, CheckpointState.FAILED, CheckpointState.DELETED})
 _SCANNED = frozenset({CheckpointState.COMPLETE, CheckpointState.VERIFIED, CheckpointState.TORN})
 
@@ -77,7 +77,7 @@ def _may_follow(old: str, new: str) -> bool:
         return old != new
     if old in _AGAINST:
         return new == CheckpointState.SAVING  # the same step is saved once more after a rollback
-    return _RANK.get(new, -1) > _RANK.get(old, -1)  # type: ignore[call-overload]
+    return _RANK.get(new, -1) > _RANK.get(old, -1)
 
 
 def _measure(row: Checkpoint, data: Mapping[str, Any]) -> None:

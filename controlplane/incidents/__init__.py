@@ -1,0 +1,1 @@
+"""Incidents: findings grouped, weighed, told and closed."""

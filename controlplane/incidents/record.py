@@ -179,7 +179,7 @@ def _set(incident: Incident, found: Diagnosis) -> None:
 
 def _ours(incident: Incident) -> bool:
     """Tell whether we have laid hands on the attempt; what follows is then ours to close."""
-    attempt = Attempt.objects.filter(run=incident.run, number=incident.attempt).first()
+    attempt = Attempt.objects.filter(run=incident.run, number=incident.attempt or 0).first()
     return attempt is not None and (attempt.stopping_at is not None or attempt.state == AttemptState.EXITED)
 
 

@@ -48,7 +48,10 @@ def move(
             return written
         if node.held and actor_kind != PERSON:
             raise Refused(f"{name} is held by an operator")
-        entry = _written(node, to, reason, actor_kind, actor, evidence, incident_id, now, strike=strike, key=key)
+        entry = LedgerEntry.objects.create(
+            node=node, at=now, from_state=node.state, to_state=to, reason=reason, strike=strike, key=key,
+            evidence=[dict(line) for line in evidence], actor_kind=actor_kind, actor=actor, incident_id=incident_id,
+        )  # fmt: skip
         fleet.move_node(name, expected=node.state, to=to, reason=reason, actor_kind=actor_kind, now=now)
         _tell(entry, name, now, book)
     return entry
@@ -59,16 +62,6 @@ def _locked(name: str) -> Node:
     if node is None:
         raise NotFound(f"no node is named {name}")
     return node
-
-
-def _written(
-    node: Node, to: str, reason: str, actor_kind: str, actor: str, evidence: Sequence[Mapping[str, Any]],
-    incident_id: int | None, now: datetime, *, strike: bool, key: str | None,
-) -> LedgerEntry:  # fmt: skip
-    return LedgerEntry.objects.create(
-        node=node, at=now, from_state=node.state, to_state=to, reason=reason, evidence=[dict(line) for line in evidence],
-        actor_kind=actor_kind, actor=actor, incident_id=incident_id, strike=strike, key=key,
-    )  # fmt: skip
 
 
 def _tell(entry: LedgerEntry, name: str, now: datetime, book: Book | None) -> None:

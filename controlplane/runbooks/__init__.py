@@ -1,0 +1,1 @@
+"""Runbook executions: durable work that any worker may carry on."""

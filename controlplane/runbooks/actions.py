@@ -5,6 +5,7 @@ what happened meanwhile. The next look of any worker carries it out.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -35,6 +36,16 @@ MAX_FOLLOWED = 3
 START_WITHIN = timedelta(seconds=60)
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A person's word as the chronicle takes it."""
+
+    kind: str
+    sentence: str
+    by: str
+    now: datetime
+
+
 def follow(incident: Incident, owner: str, now: datetime) -> None:
     """Consider an incident and carry its execution on; one that fails is considered again at once."""
     for _ in range(MAX_FOLLOWED):
@@ -60,28 +71,28 @@ def approve(execution: Execution, by: str, now: datetime) -> None:
         raise Refused(f"{run.name} is held by {run.held_by}")
     told = sentences.approved(by, registry.runbook(execution.runbook))
     changes = {"approved_by": by, "held_by": "", "wake_at": now}
-    _move(execution, [ExecutionState.PROPOSED], ExecutionState.RUNNING, changes, "approved", told, by, now)
+    _move(execution, [ExecutionState.PROPOSED], ExecutionState.RUNNING, changes, _Said("approved", told, by, now))
 
 
 def reject(execution: Execution, by: str, now: datetime, why: str = "") -> None:
     """Turn a proposal down; it is not made again for the same attempt. `Conflict` when it is none any more."""
     told = sentences.rejected(by, registry.runbook(execution.runbook), why)
     changes = {"outcome": told, "finished_at": now, "held_by": ""}
-    _move(execution, [ExecutionState.PROPOSED], ExecutionState.REJECTED, changes, "rejected", told, by, now)
+    _move(execution, [ExecutionState.PROPOSED], ExecutionState.REJECTED, changes, _Said("rejected", told, by, now))
 
 
 def pause(execution: Execution, by: str, now: datetime) -> None:
     """Keep an execution from its next act; a command that is under way ends. `Conflict` when it is not live."""
     told = sentences.paused(by, registry.runbook(execution.runbook))
     changes = {"paused_by": by, "still_since": now}
-    _move(execution, LIVE, ExecutionState.PAUSED, changes, "pause", told, by, now)
+    _move(execution, LIVE, ExecutionState.PAUSED, changes, _Said("pause", told, by, now))
 
 
 def resume(execution: Execution, by: str, now: datetime) -> None:
     """Let a paused execution go on; the limit of its step runs on from where it stopped."""
     told = sentences.unpaused(by, registry.runbook(execution.runbook))
     changes = {"paused_by": "", "wake_at": now}
-    _move(execution, [ExecutionState.PAUSED], ExecutionState.RUNNING, changes, "resume", told, by, now)
+    _move(execution, [ExecutionState.PAUSED], ExecutionState.RUNNING, changes, _Said("resume", told, by, now))
 
 
 def stop(execution: Execution, by: str, now: datetime) -> None:
@@ -89,20 +100,17 @@ def stop(execution: Execution, by: str, now: datetime) -> None:
     told = sentences.stopped(by, registry.runbook(execution.runbook))
     going = (*LIVE, ExecutionState.PAUSED, ExecutionState.PROPOSED)
     changes = {"outcome": told, "finished_at": now, "wake_at": None, "held_by": ""}
-    _move(execution, going, ExecutionState.STOPPED, changes, "decision", told, by, now)
+    _move(execution, going, ExecutionState.STOPPED, changes, _Said("decision", told, by, now))
 
 
-def _move(
-    execution: Execution, expected: Sequence[str], to: str, changes: Mapping[str, Any], kind: str, told: str,
-    by: str, now: datetime,
-) -> None:  # fmt: skip
+def _move(execution: Execution, expected: Sequence[str], to: str, changes: Mapping[str, Any], said: _Said) -> None:
     with transaction.atomic():
         if not Execution.objects.filter(pk=execution.pk, state__in=expected).update(state=to, **changes):
             execution.refresh_from_db()
             raise Conflict(f"the execution is {execution.state} by now")
         incident = Incident.objects.select_related("run").get(pk=execution.incident_id)
-        book = Book(now, PERSON, by)
-        book.tell(stream(incident), kind, told)
+        book = Book(said.now, PERSON, said.by)
+        book.tell(stream(incident), said.kind, said.sentence)
         book.write()
         shown(incident)
     execution.refresh_from_db()

@@ -32,7 +32,7 @@ _WORKED = (ExecutionState.FAILED, ExecutionState.SUCCEEDED)
 
 
 def consider(incident: Incident, now: datetime) -> Execution | None:
-    """Return the execution that works on the incident, started now if it may; None when there is nothing to carry on."""
+    """Return the execution that works on the incident, started now if it may; None when nothing is to be carried on."""
     with transaction.atomic():
         locked = Incident.objects.select_for_update(of=("self",), no_key=True).select_related("run").get(pk=incident.pk)
         if locked.run is None:
@@ -54,13 +54,13 @@ def _answer(incident: Incident, run: Run, now: datetime) -> Execution | None:
         return None
     decision = _decide(incident, run, attempt, diagnosis, now)
     proposal = incident.executions.filter(state=ExecutionState.PROPOSED, attempt=attempt.number).first()
-    told = _store(incident, decision, proposal, now)
+    _store(incident, decision, now)
     if decision.runbook is None:
         _withdraw(incident, decision.why, now)
         return None
     if decision.starts:
-        return _start(incident, attempt, decision, proposal, now)
-    if not decision.waits and proposal is None and told is not None:
+        return _start(proposal, now) if proposal else _create(incident, attempt, decision, ExecutionState.RUNNING, now)
+    if not decision.waits and proposal is None:
         _create(incident, attempt, decision, ExecutionState.PROPOSED, now)
     return None
 
@@ -84,7 +84,7 @@ def _refused_by_person(incident: Incident, attempt: int) -> bool:
 
 def _decide(incident: Incident, run: Run, attempt: Attempt, diagnosis: Diagnosis, now: datetime) -> Decision:
     policy = runs.policy(run)
-    decision = choose(diagnosis, run_facts(incident, run, attempt, diagnosis, policy, now), policy)
+    decision = choose(diagnosis, run_facts(run, attempt, diagnosis, policy, now), policy)
     tries = incident.executions.filter(attempt=attempt.number, state__in=_WORKED).count()
     if decision.runbook and tries >= MAX_TRIES:
         why = f"{tries} tries to bring attempt {attempt.number} back have failed"
@@ -92,7 +92,7 @@ def _decide(incident: Incident, run: Run, attempt: Attempt, diagnosis: Diagnosis
     return decision
 
 
-def _store(incident: Incident, decision: Decision, proposal: Execution | None, now: datetime) -> Decision:
+def _store(incident: Incident, decision: Decision, now: datetime) -> None:
     """Keep and tell the decision when it differs from the one before in anything but words."""
     wanted = {"runbook": decision.runbook, "held_by": decision.held_by, "exclude": list(decision.exclude),
               "not_before": decision.not_before, "attempt": incident.attempt}  # fmt: skip
@@ -100,7 +100,6 @@ def _store(incident: Incident, decision: Decision, proposal: Execution | None, n
     if before != wanted:
         incidents.decide(incident, {**wanted, "why": decision.why}, now)
         _tell(incident, decision, now)
-    return decision
 
 
 def _tell(incident: Incident, decision: Decision, now: datetime) -> None:
@@ -112,11 +111,8 @@ def _tell(incident: Incident, decision: Decision, now: datetime) -> None:
     book.write()
 
 
-def _start(
-    incident: Incident, attempt: Attempt, decision: Decision, proposal: Execution | None, now: datetime
-) -> Execution | None:
-    if proposal is None:
-        return _create(incident, attempt, decision, ExecutionState.RUNNING, now)
+def _start(proposal: Execution, now: datetime) -> Execution:
+    """Let a proposal start whose guard has opened by itself: a lifted hold, an earned token."""
     waiting = Execution.objects.filter(pk=proposal.pk, state=ExecutionState.PROPOSED)
     waiting.update(state=ExecutionState.RUNNING, held_by="", wake_at=now)
     proposal.refresh_from_db()
@@ -128,7 +124,7 @@ def _create(incident: Incident, attempt: Attempt, decision: Decision, state: str
     number = incident.executions.filter(attempt=attempt.number).count() + 1
     context: dict[str, Any] = {"attempt": attempt.number, "decision": decision.why}
     return Execution.objects.create(
-        runbook=runbook.id, version=runbook.version, incident=incident, run=incident.run, attempt=attempt.number,
+        runbook=runbook.id, version=runbook.version, incident=incident, run=attempt.run, attempt=attempt.number,
         state=state, context=context, created_at=now, held_by=decision.held_by or "",
         wake_at=now if state == ExecutionState.RUNNING else None,
         key=f"{incident.pk}:{attempt.number}:{number}",

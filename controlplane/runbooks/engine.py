@@ -82,10 +82,8 @@ def _read(lease: Lease, now: datetime) -> Turn | None:
 
 def _transition(turn: Turn) -> bool:
     ruling = world.ruling(turn)
-    if ruling is None and _must_begin(turn):
-        going = begin(turn)
-    else:
-        going = settle(turn, ruling or _look(turn))
+    due = ruling is None and _must_begin(turn)
+    going = begin(turn) if due else settle(turn, ruling or _look(turn))
     turn.book.write()
     return going
 

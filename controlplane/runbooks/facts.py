@@ -6,7 +6,6 @@ from controlplane.checkpoints.models import Checkpoint
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery.choice import RunFacts
-from controlplane.incidents.models import Incident
 from controlplane.runbooks import guards
 from controlplane.runbooks.models import Execution
 from controlplane.runbooks.partition import partition
@@ -16,9 +15,7 @@ from controlplane.runs.times import moment, seconds
 LOOKED_AT = 50
 
 
-def run_facts(
-    incident: Incident, run: Run, attempt: Attempt, diagnosis: Diagnosis, policy: RunPolicy, now: datetime
-) -> RunFacts:
+def run_facts(run: Run, attempt: Attempt, diagnosis: Diagnosis, policy: RunPolicy, now: datetime) -> RunFacts:
     """Return the facts of a run at `now`."""
     launches = _launches(run)
     fruitless = _fruitless(run, launches)

@@ -1,0 +1,1 @@
+"""Runs, their attempts, and the leases and rows of their reducers."""

@@ -108,7 +108,7 @@ def set_policy(run: Run, overrides: Mapping[str, Any], by: str, now: datetime) -
     RunPolicy.from_overrides(overrides)
     with transaction.atomic():
         Run.objects.filter(pk=run.pk).update(policy=dict(overrides))
-        _say(run, "note", f"{by} changed the run's settings.", by, now, data={"policy": dict(overrides)})
+        _say(run, "note", f"{by} changed the run's settings.", by, now)
     run.policy = dict(overrides)
 
 
@@ -218,9 +218,9 @@ def launchable(run: Run) -> None:
         raise Conflict(f"{run.name} has a living attempt")
 
 
-def _say(run: Run, kind: str, sentence: str, by: str, now: datetime, data: Mapping[str, Any] | None = None) -> None:
+def _say(run: Run, kind: str, sentence: str, by: str, now: datetime) -> None:
     book = Book(now, "person" if by else "system", by)
-    book.tell(f"run:{run.name}", kind, sentence, data=data)
+    book.tell(f"run:{run.name}", kind, sentence)
     book.write()
     live.touch(f"run:{run.name}")
     live.touch("fleet", urgent=False)

@@ -70,16 +70,17 @@ def _numbered(attempt: int | None) -> bool:
 
 def _started(run: Run, signal: Signal, book: Book) -> None:
     attempt = _known(run, signal)
-    data = signal.data
-    facts = {"scheduler": str(data.get("scheduler", "local"))[:16], "job_id": str(data.get("job_id", ""))[:100],
-             "world_size": min(whole(data.get("world_size")) or 0, MAX_NUMBER)}  # fmt: skip
+    data, ranks = signal.data, min(whole(signal.data.get("world_size")) or 0, MAX_NUMBER)
     starting = Attempt.objects.filter(pk=attempt.pk, state=AttemptState.STARTING)
-    if not starting.update(state=AttemptState.RUNNING, **facts):
+    if not starting.update(
+        state=AttemptState.RUNNING, world_size=ranks,
+        scheduler=str(data.get("scheduler", "local"))[:16], job_id=str(data.get("job_id", ""))[:100],
+    ):  # fmt: skip
         return
     Run.objects.filter(pk=run.pk, state=RunState.WAITING).update(state=RunState.RUNNING)
     run.refresh_from_db()
-    told = f"Attempt {attempt.number} started with {count(facts['world_size'], 'rank')}."
-    _tell(run, book, "launch", told, signal, "started")
+    told = f"Attempt {attempt.number} started with {count(ranks, 'rank')}."
+    _tell(run, book, signal, ("launch", "started", told))
 
 
 def _known(run: Run, signal: Signal) -> Attempt:
@@ -87,7 +88,7 @@ def _known(run: Run, signal: Signal) -> Attempt:
     resume = signal.data.get("resume")
     named = signal.data.get("nodes")
     attempt, _ = Attempt.objects.get_or_create(
-        run=run, number=signal.attempt,
+        run=run, number=signal.attempt or 0,
         defaults={
             "nodes": [str(node)[:100] for node in named[:MAX_NODES]] if isinstance(named, list) else [],
             "resume_step": (whole(resume.get("step")) or 0) if isinstance(resume, dict) else 0,
@@ -98,7 +99,7 @@ def _known(run: Run, signal: Signal) -> Attempt:
 
 
 def _exited(run: Run, signal: Signal, book: Book) -> None:
-    attempt = Attempt.objects.filter(run=run, number=signal.attempt).exclude(state=AttemptState.EXITED).first()
+    attempt = Attempt.objects.filter(run=run, number=signal.attempt or 0).exclude(state=AttemptState.EXITED).first()
     if attempt is None:
         return
     said = str(signal.data.get("reason", "failed"))
@@ -114,7 +115,7 @@ def _exited(run: Run, signal: Signal, book: Book) -> None:
         _completed(run, attempt, signal, book)
     else:
         told = sentences.attempt_ended(attempt.number, reason, attempt.last_step)
-        _tell(run, book, "exit", told, signal, "exited")
+        _tell(run, book, signal, ("exit", "exited", told))
 
 
 def _completed(run: Run, attempt: Attempt, signal: Signal, book: Book) -> None:
@@ -124,10 +125,12 @@ def _completed(run: Run, attempt: Attempt, signal: Signal, book: Book) -> None:
         run.state = RunState.COMPLETED
         run.refresh_from_db()
     told = sentences.completed(run.name, run.high_water_step)
-    _tell(run, book, "resolved", told, signal, "exited")
+    _tell(run, book, signal, ("resolved", "exited", told))
 
 
-def _tell(run: Run, book: Book, kind: str, sentence: str, signal: Signal, what: str) -> None:
+def _tell(run: Run, book: Book, signal: Signal, news: tuple[str, str, str]) -> None:
+    """Tell the run's chronicle some news (kind, what happened, sentence), once for each attempt."""
+    kind, what, sentence = news
     book.tell(
         f"run:{run.name}", kind, sentence, key=f"attempt:{run.pk}:{signal.attempt}:{what}",
         at=moment(signal.received), actor_kind="agent", actor=signal.node,

@@ -17,7 +17,7 @@ def cluster(db):
     return trained(Cluster().build())
 
 
-def trained(world, steps=12):
+def trained(world, steps=7):
     world.launch()
     world.until(lambda: world.step >= steps)
     return world

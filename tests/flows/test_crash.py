@@ -5,7 +5,7 @@ from controlplane.runs.models import RunState
 
 def test_a_run_trains_after_a_person_launched_it(cluster):
     assert cluster.fresh().state == RunState.RUNNING
-    assert cluster.fresh().high_water_step >= 12
+    assert cluster.fresh().high_water_step >= 7
     assert cluster.newest().nodes == ["n01", "n02", "n03", "n04"]
     assert cluster.incident() is None
     assert [cluster.node(name).state for name in ("n01", "n05", "head")] == ["healthy", "spare", "spare"]
@@ -19,8 +19,8 @@ def test_a_killed_rank_brings_the_run_back_from_its_newest_checkpoint(cluster):
     assert cluster.execution().state == ExecutionState.SUCCEEDED
     assert incident.klass == "crash"
     assert [item["attempt"] for item in cluster.launches] == [1, 2]
-    assert cluster.launches[-1]["resume"] == {"step": 10}
-    assert incident.losses["steps"] == before - 10
+    assert cluster.launches[-1]["resume"] == {"step": 5}
+    assert incident.losses["steps"] == before - 5
     assert incident.losses["confidence"] == "measured"
     assert cluster.fresh().state == RunState.RUNNING
 
@@ -38,7 +38,7 @@ def test_a_cause_of_unknown_origin_is_mitigated_and_resolved_behind_the_next_che
     onset = cluster.incident().onset_step
     cluster.until(lambda: cluster.incident().state == "resolved")
     assert cluster.step > onset
-    assert "checkpoint of step 15" in cluster.told(f"incident:{cluster.incident().pk}")[-1]
+    assert "checkpoint of step 10" in cluster.told(f"incident:{cluster.incident().pk}")[-1]
 
 
 def test_the_ranks_that_we_stop_ourselves_are_no_second_incident(cluster):
@@ -55,7 +55,7 @@ def test_a_torn_checkpoint_is_passed_over(cluster):
     cluster.disk[0]["state"] = "torn"
     cluster.kill_rank(0)
     cluster.until(lambda: len(cluster.launches) == 2)
-    assert cluster.launches[-1]["resume"] == {"step": 10}
+    assert cluster.launches[-1]["resume"] == {"step": 5}
     assert any("passed over" in line for line in cluster.told(f"incident:{cluster.incident().pk}"))
 
 

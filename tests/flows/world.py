@@ -88,8 +88,13 @@ class Cluster:
         self.sequence[node] += 1
         run = self.run.name if about_run else None
         event = make_event(
-            kind, at_ms=int(self.now.timestamp() * 1000), seq=self.sequence[node],
-            run=run, attempt=attempt, rank=rank, **data,
+            kind,
+            at_ms=int(self.now.timestamp() * 1000),
+            seq=self.sequence[node],
+            run=run,
+            attempt=attempt,
+            rank=rank,
+            **data,
         )
         self.waiting[node].append(event)
 
@@ -124,8 +129,15 @@ class Cluster:
 
     def save(self, state, step=None):
         step = step or self.step
-        found = {"step": step, "path": f"/data/step-{step}", "state": state, "bytes": 10, "files": 2,
-                 "expected_files": 2, "why": "" if state == "complete" else "a file is short"}
+        found = {
+            "step": step,
+            "path": f"/data/step-{step}",
+            "state": state,
+            "bytes": 10,
+            "files": 2,
+            "expected_files": 2,
+            "why": "" if state == "complete" else "a file is short",
+        }
         self.disk.insert(0, found)
         data = {key: found[key] for key in ("step", "path", "state", "bytes", "files", "expected_files")}
         self.rank_says(0, "checkpoint", tier="persistent", format="dcp", **data)
@@ -146,7 +158,7 @@ class Cluster:
         """The agent and its ranks die at once; the peers fail on their connections."""
         self.alive.discard(node)
         self.waiting.pop(node, None)
-        for number, rank in self.ranks.items():
+        for rank in self.ranks.values():
             if rank.node == node:
                 rank.alive = False
         for number, rank in self.ranks.items():
@@ -171,23 +183,36 @@ class Cluster:
         if command.kind in self.fail_kinds:
             result = {"state": "failed", "output_tail": self.fail_kinds[command.kind]}
         else:
-            act = {"attempt.start": self.start, "attempt.stop": self.stop, "checkpoints.scan": self.scan,
-                   "collect": self.collect}[command.kind]
+            act = {
+                "attempt.start": self.start,
+                "attempt.stop": self.stop,
+                "checkpoints.scan": self.scan,
+                "collect": self.collect,
+            }[command.kind]
             result = {"state": "succeeded", "data": act(node, command.args)}
         self.answered[str(command.pk)] = result
         self.say(node, "command.result", command_id=str(command.pk), **result)
 
-    def start(self, node, args):
+    def start(self, _node, args):
         self.launches.append(args)
         self.attempt, self.step = args["attempt"], args["resume"]["step"]
         self.ranks = {index: Rank(name, alive=name in self.alive) for index, name in enumerate(args["nodes"])}
-        self.say(HEAD, "attempt.started", attempt=self.attempt, about_run=True, scheduler="local", job_id="1",
-                 nodes=args["nodes"], world_size=len(args["nodes"]), resume=args["resume"])
+        self.say(
+            HEAD,
+            "attempt.started",
+            attempt=self.attempt,
+            about_run=True,
+            scheduler="local",
+            job_id="1",
+            nodes=args["nodes"],
+            world_size=len(args["nodes"]),
+            resume=args["resume"],
+        )
         for rank in self.ranks:
             self.rank_says(rank, "rank.started", node=self.ranks[rank].node, local_rank=0, pid=100 + rank)
         return {"job_id": "1", "world_size": len(args["nodes"])}
 
-    def stop(self, node, args):
+    def stop(self, _node, args):
         self.stops.append(args)
         if args["attempt"] == self.attempt:
             for number, rank in self.ranks.items():
@@ -197,16 +222,23 @@ class Cluster:
             self.say(HEAD, "attempt.exited", attempt=self.attempt, about_run=True, reason="killed", exit_code=1)
         return {"stopped": True, "survivors": []}
 
-    def scan(self, node, args):
+    def scan(self, _node, args):
         return {"checkpoints": self.disk[: args["newest"]]}
 
-    def collect(self, node, args):
+    def collect(self, node, _args):
         here = {number: rank for number, rank in self.ranks.items() if rank.node == node and rank.alive}
         for number, rank in here.items():
-            self.rank_says(number, "rank.stack", tool="proc", ok=True,
-                           frames=["state T (stopped)" if rank.stopped else "state S (sleeping)"])
-        states = {str(number): {"proc_state": "T" if rank.stopped else "S", "answered": not rank.stopped}
-                  for number, rank in here.items()}
+            self.rank_says(
+                number,
+                "rank.stack",
+                tool="proc",
+                ok=True,
+                frames=["state T (stopped)" if rank.stopped else "state S (sleeping)"],
+            )
+        states = {
+            str(number): {"proc_state": "T" if rank.stopped else "S", "answered": not rank.stopped}
+            for number, rank in here.items()
+        }
         return {"ranks": states}
 
     def complete(self):

@@ -17,7 +17,7 @@ from controlplane.runbooks.turn import Turn
 class Step:
     """A step of a runbook; holds no state of its own."""
 
-    def begin(self, turn: Turn) -> Mapping[str, Any]:
+    def begin(self, turn: Turn) -> Mapping[str, Any]:  # noqa: ARG002 - for those that need it
         """Leave the commands of a new try and return its intent; both are committed together."""
         return {}
 

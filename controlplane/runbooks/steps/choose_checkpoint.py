@@ -39,7 +39,7 @@ class ChooseCheckpoint(Step):
         usable = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
         saved_before = ledger.has_saved(turn.run)
         checkpoints.record_scan(turn.run, usable, turn.now)
-        return _chosen(turn, ledger.restore_point(turn.run), saved_before=saved_before)
+        return _chosen(ledger.restore_point(turn.run), saved_before=saved_before)
 
 
 def _blind(turn: Turn, why: str) -> Outcome:
@@ -52,7 +52,7 @@ def _blind(turn: Turn, why: str) -> Outcome:
     return Done(_facts(choice, f"{choice.why}, by the ledger alone since {why}"))
 
 
-def _chosen(turn: Turn, choice: RestoreChoice, *, saved_before: bool) -> Outcome:
+def _chosen(choice: RestoreChoice, *, saved_before: bool) -> Outcome:
     if not choice.step and saved_before:
         return Failed("checkpoints were saved but none on the disk is complete; a person has to decide", retry=False)
     return Done(_facts(choice, choice.why))

@@ -31,7 +31,7 @@ class Command(BaseCommand):
         for verb, words in _PLAIN.items():
             verbs.add_parser(verb, help=words).add_argument("name")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: Any, **options: Any) -> None:
         try:
             self.stdout.write(_do(options, _user(), datetime.now(UTC)))
         except MiddlewatchError as error:
