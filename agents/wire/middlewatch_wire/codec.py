@@ -15,7 +15,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder, Encoder
 
 from middlewatch_wire.events import WIRE_VERSION, AgentIdentity, Batch, Event
-from middlewatch_wire.kinds import KINDS, Time
+from middlewatch_wire.kinds import KINDS
 from middlewatch_wire.limits import (
     MAX_DEPTH,
     MAX_EVENT_BYTES,
@@ -26,6 +26,7 @@ from middlewatch_wire.limits import (
     MAX_STRING,
     MIN_INT,
 )
+from middlewatch_wire.shapes import Time
 
 FREE_FORM = frozenset(
     {"attempt.started", "check.result", "command.result", "rank.collective", "rank.resume", "scheduler.job"}

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from middlewatch_wire.kinds import Int, Name, Names, Rank
+from middlewatch_wire.shapes import Int, Name, Names, Rank
 
 
 class Args(Struct, kw_only=True, forbid_unknown_fields=True):

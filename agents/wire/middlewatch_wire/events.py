@@ -6,8 +6,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Raw, Struct, convert
 from msgspec.json import encode
 
-from middlewatch_wire.kinds import KINDS, Data, Rank, Time
+from middlewatch_wire.kinds import KINDS
 from middlewatch_wire.limits import MAX_EVENTS, MAX_INCARNATION, MAX_KIND, MAX_NAME, MAX_SEQ
+from middlewatch_wire.shapes import Data, Rank, Time
 
 WIRE_VERSION = 1
 
