@@ -102,3 +102,10 @@ def test_checkpoints_are_listed_latest_first(api, run):
     page = api.get("runs/demo/checkpoints", limit=2).json()
     assert [item["step"] for item in page["items"]] == [300, 200]
     assert [item["step"] for item in api.get("runs/demo/checkpoints", after=page["next"]).json()["items"]] == [100]
+
+
+def test_a_window_of_goodput_needs_a_time_zone_and_lies_in_the_past(api, run):
+    assert api.get("runs/demo/goodput", since="2026-11-29T02:00:00").json()["field"] == "since"
+    account = api.get("runs/demo/goodput", since="2999-01-01T00:00:00Z").json()
+    assert account["begin"] == account["end"]
+    assert account["elapsed_ms"] == 0

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Router, Status
+from pydantic import AwareDatetime
 
 from controlplane.checkpoints.goodput import goodput
 from controlplane.checkpoints.models import Checkpoint
@@ -61,13 +62,13 @@ def list_checkpoints(
 
 
 @router.get("/{name}/goodput", response=GoodputOut)
-def get_goodput(request: HttpRequest, name: Name, since: datetime | None = None) -> dict[str, Any]:
+def get_goodput(request: HttpRequest, name: Name, since: AwareDatetime | None = None) -> dict[str, Any]:
     """Account for the time of a run, from `since` (its first launch, when left out) to now."""
     person(request, "view")
     run, now = queries.run_named(name), datetime.now(UTC)
     first = run.attempts.order_by("number").first()
-    begin = since or (first.started_at if first else now)
-    account = goodput(run, begin=min(begin, now), end=now)
+    begin = min(since or (first.started_at if first else now), now)
+    account = goodput(run, begin=begin, end=now)
     return {
         "begin": begin, "end": now, "elapsed_ms": account.elapsed_ms, "by_label_ms": account.by_label_ms,
         "goodput": account.productive, "safe": account.safe, "lost_steps": account.lost_steps,
