@@ -21,7 +21,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -34,8 +34,12 @@ MAX_INHERITED_FD = 1_024
 PR_SET_PDEATHSIG = 1
 MARK = "MIDDLEWATCH_SHIM"
 """Set in the environment of a rank and everything it starts, never in the shim's own."""
+STATUS = "MIDDLEWATCH_STATUS"
+"""Names the status file in the environment of a shim, so that it can be told from a stranger with its pid."""
 
 Status = dict[str, Any]
+Become = Callable[[int], None]
+"""Turns the forked child into the rank, closes the given descriptor when it has, and does not return."""
 
 
 def now_ms() -> int:
@@ -88,8 +92,21 @@ def initial_status(environ: Mapping[str, str], log: str | None) -> Status:
     }
 
 
-def _become_rank(command: Sequence[str], log: str | None, shim_pid: int, libc: ctypes.CDLL, ready: int) -> None:
-    """Turn the forked child into the rank. Never returns; `ready` closes with the exec."""
+def execute(command: Sequence[str]) -> Become:
+    """Become a program, as a rank usually does."""
+
+    def become(_ready: int) -> None:
+        try:
+            os.execvp(command[0], list(command))  # noqa: S606
+        except OSError as error:
+            os.write(2, f"middlewatch shim: cannot start {command[0]!r}: {error.strerror}\n".encode())
+            os._exit(NOT_EXECUTED)
+
+    return become
+
+
+def _enter(log: str | None, shim_pid: int, libc: ctypes.CDLL, ready: int) -> None:
+    """Give the forked child a session, a log and a mark of its own, and bind its life to the shim's."""
     try:
         os.setsid()
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -99,18 +116,15 @@ def _become_rank(command: Sequence[str], log: str | None, shim_pid: int, libc: c
             out = os.open(log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
             os.dup2(out, 1)
             os.dup2(out, 2)
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.closerange(3, ready)
         os.closerange(ready + 1, MAX_INHERITED_FD)
-        os.execvpe(command[0], list(command), {**os.environ, MARK: str(shim_pid)})  # noqa: S606
-    except OSError as error:
-        os.write(2, f"middlewatch shim: cannot start {command[0]!r}: {error.strerror}\n".encode())
-    finally:
+    except OSError:
         os._exit(NOT_EXECUTED)
+    os.environ[MARK] = str(shim_pid)
 
 
-def start(command: Sequence[str], log: str | None) -> int:
+def start(become: Become, log: str | None) -> int:
     """Fork the rank into a session of its own and return its pid.
 
     Returns when the program has taken the child over: from then on signals reach
@@ -121,7 +135,8 @@ def start(command: Sequence[str], log: str | None) -> int:
     heard, ready = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _become_rank(command, log, shim_pid, libc, ready)
+        _enter(log, shim_pid, libc, ready)
+        become(ready)
     os.close(ready)
     os.read(heard, 1)
     os.close(heard)
@@ -169,12 +184,12 @@ def read_error(path: str | None) -> Status | None:
         return None
 
 
-def supervise(status_path: str, log: str | None, command: Sequence[str]) -> int:
+def supervise(status_path: str, log: str | None, become: Become) -> int:
     """Run one rank from its start to its recorded end."""
     if not claim(status_path):
         return ALREADY_STARTED
     status = initial_status(os.environ, log)
-    pid = start(command, log)
+    pid = start(become, log)
     forward_signals(pid)
     status |= {"pid": pid, "start_ticks": start_ticks(pid), "started_at_ms": now_ms()}
     write_status(status_path, status)
@@ -202,4 +217,5 @@ def parse(arguments: Sequence[str]) -> tuple[str, str | None, list[str]]:
 
 
 if __name__ == "__main__":
-    sys.exit(supervise(*parse(sys.argv[1:])))
+    given_status, given_log, given_command = parse(sys.argv[1:])
+    sys.exit(supervise(given_status, given_log, execute(given_command)))

@@ -17,10 +17,9 @@ from tests.agent.launcher.stage import Cluster, wait_for
 
 WAITING = "import time\ndef wait_for_ever():\n    time.sleep(60)\nwait_for_ever()"
 HOOKED = (
-    "import os, sys, time\nsys.path.insert(0, {agent!r})\n"
+    "import os, sys, time\nsys.path[:] = {path!r}\n"
     "from middlewatch_agent.hooks import worker\nworker.start(os.environ['MIDDLEWATCH_WORKER_SOCKET'])\n" + WAITING
 )
-AGENT = str(Path(collect.__file__).parents[2])
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def test_the_kernel_speaks_for_every_rank(node):
 
 
 def test_a_stopped_rank_answers_nothing_and_that_is_the_result(node):
-    pid = node.run(HOOKED.format(agent=AGENT))
+    pid = node.run(HOOKED.format(path=sys.path))
     wait_for(lambda: outside._catches(pid, signal.SIGUSR1))
     os.kill(pid, signal.SIGSTOP)
     wait_for(lambda: node.living()[0].state == "T")
@@ -74,7 +73,7 @@ def test_a_stopped_rank_answers_nothing_and_that_is_the_result(node):
 
 
 def test_a_rank_with_hooks_but_no_server_is_asked_by_signal(node):
-    pid = node.run(HOOKED.format(agent=AGENT))
+    pid = node.run(HOOKED.format(path=sys.path))
     wait_for(lambda: outside._catches(pid, signal.SIGUSR1))
     outcome = ask(node)
     assert outcome.data["ranks"]["0"]["answered"] is True

@@ -70,18 +70,23 @@ class Cluster:
         self.toml = folder / "launcher.toml"
         self.configure(SLEEP)
 
-    def configure(self, program: str, *, grace_s: float = 0.3, ranks_per_node: int = 1) -> None:
+    def configure(
+        self, program: str, *, grace_s: float = 0.3, ranks_per_node: int = 1, preload: tuple[str, ...] = ()
+    ) -> None:
         self.program.write_text(program)
-        command = json.dumps([sys.executable, "-S", str(self.program)])
+        quick = [] if preload else ["-S"]
+        command = json.dumps([sys.executable, *quick, str(self.program)])
         nodes = "".join(f'[nodes.n0{number}]\nstate_dir = "n0{number}"\n' for number in (1, 2, 3))
         self.toml.write_text(
             f'[runs.demo]\ncommand = {command}\ncheckpoint_dir = "ck"\ngrace_s = {grace_s}\n'
-            f"ranks_per_node = {ranks_per_node}\n{nodes}"
+            f"ranks_per_node = {ranks_per_node}\npreload = {json.dumps(preload)}\n{nodes}"
         )
         self.open()
 
     def open(self) -> None:
         """Start the launcher anew, as a restarted agent does: nothing but the disk is remembered."""
+        if hasattr(self, "launcher"):
+            self.launcher._spawner.close()
         self.launcher = LocalLauncher(launcher_config.load(self.toml), self.folder / "head" / "launcher")
         self.service = Service(self.context, self.launcher)
 
@@ -113,6 +118,7 @@ class Cluster:
         return wait_for(look)
 
     def close(self) -> None:
+        self.launcher._spawner.close()
         for process in self.living():
             processes.signal_process(process.pid, process.start_ticks, signal.SIGKILL)
         wait_for(lambda: not self.living())

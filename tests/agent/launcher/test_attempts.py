@@ -59,6 +59,7 @@ def test_asking_again_for_a_start_starts_nothing_more(cluster):
 
 def test_the_end_of_one_rank_does_not_end_the_others(cluster):
     cluster.start()
+    cluster.pid(0)
     kill(cluster.pid(1))
     wait_for(lambda: "signal" in cluster.status(1))
     cluster.service.tell()
@@ -225,14 +226,14 @@ class TestRestartedLauncher:
         assert cluster.exited()["data"]["reason"] == "failed"
 
     def test_finishes_a_start_that_was_cut_short(self, cluster, monkeypatch):
-        spawn = cluster.launcher._spawn
+        spawn = cluster.launcher._spawner.spawn
 
         def die_at_the_second(record, rank):
             if rank.rank == 1:
                 raise KeyboardInterrupt
             spawn(record, rank)
 
-        monkeypatch.setattr(cluster.launcher, "_spawn", die_at_the_second)
+        monkeypatch.setattr(cluster.launcher._spawner, "spawn", die_at_the_second)
         with pytest.raises(KeyboardInterrupt):
             cluster.start()
         first = cluster.pid(0)
@@ -243,7 +244,7 @@ class TestRestartedLauncher:
         assert cluster.pid(1)
 
     def test_gives_up_a_cut_start_that_is_old(self, cluster, monkeypatch):
-        monkeypatch.setattr(cluster.launcher, "_spawn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        monkeypatch.setattr(cluster.launcher._spawner, "spawn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             cluster.start()
         cluster.open()

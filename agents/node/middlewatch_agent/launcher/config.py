@@ -36,6 +36,8 @@ class RunConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only
     grace_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_GRACE_S)] = 2.0
     folder: Text | None = None
     """Working folder of the ranks; without it the folder of launcher.toml."""
+    preload: list[Text] = []
+    """Modules imported once, in a process that ranks are forked from; the command must be Python and a script."""
 
 
 class NodeConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -80,7 +82,14 @@ def load(path: Path) -> LauncherConfig:
     for name in (*config.runs, *config.nodes):
         if not NAME.fullmatch(name):
             raise ConfigError(f"{path}: {name!r} is not a name (letters, digits, `.`, `_`, `-`, at most 63)")
+    for name, run in config.runs.items():
+        if run.preload and not _is_script(run.command):
+            raise ConfigError(f"{path}: runs.{name}.preload needs a command of a Python interpreter and a script")
     return _absolute(config, path.absolute().parent)
+
+
+def _is_script(command: list[str]) -> bool:
+    return "python" in Path(command[0]).name and len(command) > 1 and command[1].endswith(".py")
 
 
 def _absolute(config: LauncherConfig, base: Path) -> LauncherConfig:

@@ -7,7 +7,6 @@ attempt is lost is judged by the control plane, which has the evidence of all no
 """
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -24,12 +23,12 @@ from middlewatch_agent.launcher.config import LauncherConfig
 from middlewatch_agent.launcher.records import (
     AttemptRecord,
     RankEnd,
-    RankRecord,
     Records,
     has_status,
     rank_end,
     was_claimed,
 )
+from middlewatch_agent.launcher.spawn import Spawner
 
 START_GRACE_MS = 10_000
 """How long after its start an attempt's missing status file means nothing yet."""
@@ -53,7 +52,7 @@ class LocalLauncher:
         self._config = config
         self._records = Records(folder)
         self._lock = threading.RLock()
-        self._shims: list[subprocess.Popen[bytes]] = []
+        self._spawner = Spawner(config)
         self._sockets = plan.sockets(config)
 
     # start
@@ -97,7 +96,7 @@ class LocalLauncher:
         try:
             for rank in record.ranks:
                 if not was_claimed(rank):
-                    self._spawn(record, rank)
+                    self._spawner.spawn(record, rank)
         except OSError as error:
             processes.end(lambda: processes.of_run(record.run, self._sockets, record.attempt), 0.0)
             record.why = f"could not be started: {error}"
@@ -106,27 +105,6 @@ class LocalLauncher:
             raise StartError(record.why) from error
         record.state = "running"
         self._records.save(record)
-
-    def _spawn(self, record: AttemptRecord, rank: RankRecord) -> None:
-        run, state_dir = self._config.run(record.run), Path(self._config.node(rank.node).state_dir)
-        for name in ("ranks", "worker", "logs"):
-            (state_dir / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        log = plan.log_file(self._config, record, rank)
-        command = [
-            sys.executable, "-m", "middlewatch_agent.shim", "--status", rank.status, "--log", str(log),
-            "--", *run.command,
-        ]  # fmt: skip
-        with log.open("ab") as out:
-            shim = subprocess.Popen(
-                command,
-                env=plan.environment(self._config, record, rank, os.environ),
-                cwd=run.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
-        self._shims.append(shim)
 
     # stop
 
@@ -170,7 +148,7 @@ class LocalLauncher:
     def poll(self, *, now_ms: int) -> Sequence[Report]:
         """Reports that are due: starts that happened and attempts whose ranks have all ended."""
         with self._lock:
-            self._shims = [shim for shim in self._shims if shim.poll() is None]
+            self._spawner.reap()
             return [report for record in self._newest() for report in self._reports(record, now_ms)]
 
     def told(self, report: Report) -> None:
@@ -187,8 +165,9 @@ class LocalLauncher:
             self._records.save(record)
 
     def take_up(self, *, now_ms: int) -> None:
-        """After a restart of the agent, finish starts that were cut short (too old: end what there is)."""
+        """At the start of the agent, warm up, and finish starts that were cut short (too old: end what there is)."""
         with self._lock:
+            self._spawner.warm_up()
             for record in self._newest():
                 if record.state != "starting":
                     continue

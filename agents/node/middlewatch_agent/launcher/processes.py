@@ -49,7 +49,8 @@ def alive(pid: int, start_ticks: int | None) -> bool:
     return found is not None and found.start_ticks == start_ticks and found.state not in GONE
 
 
-def _environ(pid: int) -> dict[bytes, bytes]:
+def environ_of(pid: int) -> dict[bytes, bytes]:
+    """The environment that a process was started with; empty for one that is gone or not ours."""
     try:
         with (PROC / str(pid) / "environ").open("rb") as file:
             pairs = file.read(MAX_ENVIRON_BYTES).split(b"\0")
@@ -59,7 +60,7 @@ def _environ(pid: int) -> dict[bytes, bytes]:
 
 
 def _rank_process(pid: int, sockets: frozenset[str]) -> RankProcess | None:
-    environ = _environ(pid)
+    environ = environ_of(pid)
     if shim.MARK.encode() not in environ or environ.get(b"MIDDLEWATCH_SOCKET", b"").decode() not in sockets:
         return None
     process = procfs.look(pid)

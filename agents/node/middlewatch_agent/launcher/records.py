@@ -99,10 +99,7 @@ def _read_status(path: str) -> RankStatus | None:
 
 
 def _shim_lives(pid: int | None, path: str) -> bool:
-    try:
-        return path.encode() in (processes.PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False
+    return pid is not None and processes.environ_of(pid).get(shim.STATUS.encode()) == path.encode()
 
 
 def rank_end(record: RankRecord, *, young: bool) -> RankEnd | None:
