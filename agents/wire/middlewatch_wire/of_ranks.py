@@ -71,13 +71,14 @@ class RankStep(Data):
 
 
 class RankWindow(Data):
-    """Medians of one rank's time per step over a window of steps."""
+    """Medians of one rank's time per step over a window of steps; `dropped` reports never left the process."""
 
     first_step: Int | None = None
     last_step: Int | None = None
     compute_ms: Number | None = None
     wait_ms: Number | None = None
     data_ms: Number | None = None
+    dropped: Int | None = None
 
 
 class RankLog(Data):

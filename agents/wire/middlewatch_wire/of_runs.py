@@ -34,6 +34,7 @@ class AttemptExited(Data):
 
     reason: Text | None = None
     exit_code: Int | None = None
+    why: Text | None = None
 
 
 class Checkpoint(Data):
@@ -50,6 +51,7 @@ class Checkpoint(Data):
     blocking_ms: Number | None = None
     duration_ms: Number | None = None
     digest: Text | None = None
+    why: Text | None = None
 
 
 class SchedulerJob(Data):
