@@ -73,12 +73,14 @@
     const answer = await fetch(section.dataset.url);
     if (!answer.ok || answer.redirected) { words.textContent = "The numbers could not be read."; return; }
     data = await answer.json();
-    build();
+    if (data.at.length) build();
     tellWords();
   };
 
   document.addEventListener("mw:series", (event) => {
-    if (event.detail.topic === section.dataset.topic && plots.length) append(event.detail.series);
+    if (event.detail.topic !== section.dataset.topic) return;
+    if (plots.length) append(event.detail.series);
+    else if (event.detail.series.at.length) load();
   });
   let resizing = 0;
   window.addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(() => { if (plots.length) build(); }, 150); });

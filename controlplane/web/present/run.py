@@ -71,14 +71,18 @@ class Segment:
     title: str
 
 
-def strip(attempts: Sequence[Attempt], begin: datetime, now: datetime) -> list[Segment]:
-    """Cut the time from `begin` to `now` into pieces, each with one cause: train, start, down or idle."""
+def strip(attempts: Sequence[Attempt], begin: datetime, now: datetime, *, stalled: bool = False) -> list[Segment]:
+    """Cut the time from `begin` to `now` into pieces, each with one cause: train, start or down.
+
+    `stalled`: the newest attempt stands still, so its time since the last step is not training.
+    """
     cuts: list[tuple[datetime, datetime, str, str]] = []
     for attempt, later in zip(attempts, [*attempts[1:], None], strict=True):
         end = _end(attempt, now)
         first = min(attempt.first_step_at or end, end)
-        last = min(max(attempt.last_step_at or first, first), end) if attempt.exited_at else end
-        after = later.started_at if later else (now if attempt.exited_at and attempt.reason != "completed" else end)
+        standing = attempt.exited_at is not None or (stalled and later is None)
+        last = min(max(attempt.last_step_at or first, first), end) if standing else end
+        after = later.started_at if later else (now if standing and attempt.reason != "completed" else end)
         cuts += [
             (attempt.started_at, first, "start", f"attempt {attempt.number} starting"),
             (first, last, "train", f"attempt {attempt.number}"),

@@ -69,7 +69,7 @@ def goodput(attempts: Sequence[Attempt], run: Run, now: datetime) -> str:
         return "–"
     begin = max(now - GOODPUT_WINDOW, attempts[0].started_at)
     end = attempts[-1].exited_at if run.state in (RunState.COMPLETED, RunState.STOPPED) else None
-    pieces = present_run.strip(attempts, begin, end or now)
+    pieces = present_run.strip(attempts, begin, end or now, stalled=run.state == RunState.RECOVERING)
     training = sum(piece.width for piece in pieces if piece.cause == "train")
     return f"{100 * training / present_run.STRIP_WIDTH:.1f} %"
 

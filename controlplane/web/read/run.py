@@ -82,7 +82,7 @@ def _strip(attempts: Sequence[Attempt], run: Run, now: datetime) -> dict[str, An
     end = last or now
     begin = max(end - STRIP_WINDOW, attempts[0].started_at)
     return {
-        "strip": present.strip(attempts, begin, end),
+        "strip": present.strip(attempts, begin, end, stalled=run.state == RunState.RECOVERING),
         "strip_begin": begin,
         "strip_end": end,
         "goodput": goodput(attempts, run, now),
