@@ -154,18 +154,6 @@ class RankProcess(Part):
     rss_bytes: Int | None = None
 
 
-class RankProcess(Part):
-    """The process of a rank as the kernel sees it: its state letter, processor time and memory."""
-
-    run: Name | None = None
-    attempt: Rank | None = None
-    rank: Rank | None = None
-    pid: Int | None = None
-    state: Text | None = None
-    cpu_s: Number | None = None
-    rss_bytes: Int | None = None
-
-
 class NodeHealth(Data):
     """Counters and gauges of the machine."""
 
@@ -173,7 +161,6 @@ class NodeHealth(Data):
     host: HostHealth | None = None
     disks: Annotated[list[DiskHealth], Meta(max_length=MAX_ITEMS)] | None = None
     nics: Annotated[list[NicHealth], Meta(max_length=MAX_ITEMS)] | None = None
-    ranks: Annotated[list[RankProcess], Meta(max_length=MAX_ITEMS)] | None = None
     ranks: Annotated[list[RankProcess], Meta(max_length=MAX_ITEMS)] | None = None
 
 
