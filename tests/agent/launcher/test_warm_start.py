@@ -5,7 +5,8 @@ import os
 import signal
 
 import pytest
-from middlewatch_agent.launcher import processes, warm
+from middlewatch_agent import warm
+from middlewatch_agent.launcher import processes
 
 from tests.agent.launcher.stage import SLEEP, kill, wait_for
 

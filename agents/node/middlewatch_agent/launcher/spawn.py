@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from middlewatch_agent import shim
-from middlewatch_agent.launcher import plan, warm
+from middlewatch_agent import shim, warm
+from middlewatch_agent.launcher import plan
 from middlewatch_agent.launcher.config import LauncherConfig, RunConfig
 from middlewatch_agent.launcher.records import AttemptRecord, RankRecord
 
-WARM_UP_S = 60.0
+WARM_UP_S = 30.0
 """How long a start waits for the imports of its warm process."""
 FOLDERS = ("ranks", "worker", "logs")
 
@@ -103,7 +103,7 @@ class Spawner:
 
 
 class WarmProcess:
-    """The launcher's end of one `launcher.warm`."""
+    """The launcher's end of one `middlewatch_agent.warm`."""
 
     def __init__(self, run: RunConfig) -> None:
         """Start it with the run's own interpreter and settings. Raises OSError."""

@@ -4,7 +4,7 @@ Importing torch and its checkpoints costs seconds of processor time for every
 rank, at the one moment when everybody waits. This process imports once, then
 forks a shim and a rank for each line that it reads:
 
-    python -m middlewatch_agent.launcher.warm MODULE…
+    python -m middlewatch_agent.warm MODULE…
 
 It prints `ready` when it has imported, and ends with its standard input, that is,
 with the launcher; the ranks do not. It refuses to fork when an import started
