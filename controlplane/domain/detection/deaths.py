@@ -52,7 +52,7 @@ def _finding(
         detector=DETECTOR,
         klass=klass,
         stage=Stage.CONFIRMED,
-        entity="run" if first is None else f"rank:{first}",
+        entity=_entity(attempt, exits, first),
         began=min([found_at, *(rank.exited_at or found_at for rank in dead.values())]),
         at=found_at,
         run=state.run,
@@ -61,6 +61,12 @@ def _finding(
         evidence=tuple(sorted(lines, key=lambda line: (-line.weight, line.entity))[:MAX_LINES]),
         facts=_facts(attempt, dead, exits, first),
     )
+
+
+def _entity(attempt: AttemptState, exits: Mapping[int, Exit], first: int | None) -> str:
+    if _shared(attempt, exits) is not None:
+        return "workload"
+    return "run" if first is None else f"rank:{first}"
 
 
 def _klass(attempt: AttemptState, found_at: float, policy: RunPolicy, now: float) -> str:
@@ -156,6 +162,8 @@ def _sentence(
     first: int | None,
 ) -> str:
     at = "before its first step" if attempt.last_step is None else f"at step {attempt.last_step}"
+    if first is not None and _shared(attempt, exits) is not None:
+        return f"{len(dead)} of {len(attempt.ranks)} ranks {exits[first].text} {at}"
     if first is not None:
         where = f" on {dead[first].node}" if dead[first].node else ""
         return f"rank {first}{where} {exits[first].text} {at}"

@@ -33,7 +33,8 @@ def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
         _suspect(hang, waited, now)
     if not hang.stage:
         return []
-    said = testimony(attempt, since=hang.suspected_at)
+    awake = {name for name, node in state.nodes.items() if (node.last_at or 0.0) >= hang.suspected_at}
+    said = testimony(attempt, since=hang.suspected_at, now=now, awake=awake)
     if hang.stage == Stage.SUSPECT and (said.independent or _is_over(hang, seen, policy, now)):
         hang.stage, hang.confirmed_at = Stage.CONFIRMED.value, now
     return [_finding(state, attempt, said, policy)]

@@ -15,8 +15,8 @@ from controlplane.domain.findings import Evidence, Finding, Stage
 DETECTOR = "D-07"
 LOST = "node_lost"
 UNSEEN = "telemetry_lost"
-DOWN = frozenset({"down", "drained", "fail", "failed"})
-BURST = 3
+DOWN = frozenset({"down", "fail", "failed"})
+DRAINED = "drained"
 
 
 def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
@@ -53,16 +53,12 @@ def silent_nodes(state: RunState, policy: RunPolicy, now: float) -> list[str]:
 
 
 def held(state: RunState, policy: RunPolicy, now: float) -> bool:
-    """Say whether so many nodes fell silent together that none is judged (methods 2, 11.3)."""
+    """Say whether so many nodes fell silent together that they are the fleet's to judge (methods 2, 11.3)."""
     if state.attempt is None:
         return False
-    silent = silent_nodes(state, policy, now)
-    began = sorted(state.nodes[name].last_at or 0.0 for name in silent)
+    began = sorted(state.nodes[name].last_at or 0.0 for name in silent_nodes(state, policy, now))
     together = max((sum(at <= other <= at + policy.burst_s for other in began) for at in began), default=0)
-    share = policy.hold_share * len(members(state.attempt))
-    if together > max(policy.hold_floor, share):
-        return True
-    return together >= BURST and not all(state.nodes[name].scheduler in DOWN for name in silent)
+    return together > policy.hold_floor
 
 
 def _watched(state: RunState, attempt: AttemptState) -> bool:
@@ -101,7 +97,7 @@ def _stalled(state: RunState, policy: RunPolicy, now: float) -> bool:
     )
 
 
-def _advanced_since(state: RunState, node: NodeState, policy: RunPolicy) -> bool:
+def advanced_since(state: RunState, node: NodeState, policy: RunPolicy) -> bool:
     """A step made when the node must have been dead, had it died after its last word."""
     attempt = state.attempt
     grace = policy.heartbeat_s + policy.delta_s
@@ -131,8 +127,8 @@ def _verdict(
     state: RunState, node: NodeState, policy: RunPolicy, silent_s: float, *, stalled: bool
 ) -> tuple[str, Stage] | None:
     silent = silent_s >= policy.silence_s
-    advanced = _advanced_since(state, node, policy) and not stalled
-    if node.scheduler in DOWN and not advanced and (silent or stalled):
+    advanced = advanced_since(state, node, policy) and not stalled
+    if not advanced and (silent or stalled) and _called_down(node, silent=silent):
         return LOST, Stage.CONFIRMED
     if not silent:
         return None
@@ -140,6 +136,11 @@ def _verdict(
         sure = silent_s >= policy.silence_s + policy.silence_hold_s
         return LOST, Stage.CONFIRMED if sure else Stage.SUSPECT
     return (UNSEEN, Stage.CONFIRMED) if advanced and silent_s >= policy.telemetry_ticket_s else None
+
+
+def _called_down(node: NodeState, *, silent: bool) -> bool:
+    """A drained node may be in good order; it counts as lost only when it is silent as well."""
+    return node.scheduler in DOWN or (silent and node.scheduler == DRAINED)
 
 
 def _standing(state: RunState, name: str, node: NodeState) -> Finding | None:
@@ -184,7 +185,7 @@ def _sentence(state: RunState, name: str, node: NodeState) -> str:
 def _evidence(name: str, node: NodeState) -> list[Evidence]:
     entity, lines = f"node:{name}", []
     sure = node.stage == Stage.CONFIRMED
-    if node.scheduler in DOWN:
+    if node.scheduler in DOWN or node.scheduler == DRAINED:
         text = f"the scheduler says that node {name} is {node.scheduler}"
         lines.append(Evidence(at=node.found_at, entity=entity, weight=weights.NODE_DOWN, text=text))
     if node.found_at > node.silent_since:

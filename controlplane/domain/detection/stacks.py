@@ -6,15 +6,16 @@ against its machine (methods 7 and 11.13).
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from statistics import median
 
 from controlplane.domain.detection import weights
-from controlplane.domain.detection.state import AttemptState, RankState
+from controlplane.domain.detection.state import AttemptState, Collected, RankState
 from controlplane.domain.findings import Evidence
 
 MINORITY_GROUP = 8
+ANSWER_GRACE_S = 10.0
 MINORITY_SHARE = 0.2
 GONE = {"Z": "its process is a zombie (state Z)", "X": "its process is dead (state X)"}
 STOPPED = "T"
@@ -37,11 +38,14 @@ class Testimony:
         return max(sorted(totals), key=lambda name: totals[name]) if totals else "run"
 
 
-def testimony(attempt: AttemptState, *, since: float) -> Testimony:
-    """Read what was collected at or after `since` (seconds since the epoch)."""
+def testimony(attempt: AttemptState, *, since: float, now: float, awake: Collection[str]) -> Testimony:
+    """Read what was collected from `since` to `now` (seconds since the epoch).
+
+    `awake` names the nodes heard since then: only their ranks can have been asked.
+    """
     asked = {number: rank for number, rank in attempt.ranks.items() if rank.collected.at >= since}
     states = _process_states(asked)
-    silent = _no_answer(asked)
+    silent = _no_answer({**asked, **_unheard(attempt, asked, awake, now)})
     absent = _absent(attempt, asked)
     behind = _behind(attempt)
     minority = _minority(asked)
@@ -68,6 +72,21 @@ def _process_states(asked: Mapping[int, RankState]) -> list[Evidence]:
             text = f"rank {number} on {rank.node} is stuck in the kernel (process state D)"
             found.append(_line(rank, f"node:{rank.node}", weights.PROCESS_STUCK, text))
     return found
+
+
+def _unheard(
+    attempt: AttemptState, asked: Mapping[int, RankState], awake: Collection[str], now: float
+) -> dict[int, RankState]:
+    """Ranks of nodes that are awake from which nothing came, some time after the others' answers."""
+    answers = [rank.collected.at for rank in asked.values() if rank.collected.answered]
+    if not answers or now < min(answers) + ANSWER_GRACE_S:
+        return {}
+    mute = Collected(at=min(answers), answered=False)
+    return {
+        number: replace(rank, collected=mute)
+        for number, rank in attempt.ranks.items()
+        if number not in asked and rank.node in awake and not rank.exited
+    }
 
 
 def _no_answer(asked: Mapping[int, RankState]) -> list[Evidence]:

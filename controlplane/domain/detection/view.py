@@ -29,9 +29,15 @@ class RankView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """One node; `verdict` is the class of the finding on its silence, if any."""
+    """One node; `verdict` is the class of the finding on its silence, if any.
+
+    `member` is false for the launcher's node; `outlived` says that the run made a step
+    after the node must have died, had it died after its last word.
+    """
 
     name: str
+    member: bool
+    outlived: bool
     last_at: float | None
     silent: bool
     verdict: str
@@ -65,6 +71,8 @@ class RunView:
     tokens_per_s: float | None
     rewinds: int
     suspicion: str
+    troubled: bool
+    overdue: bool
     advancing: bool
     blind: bool
     frozen: bool
@@ -87,7 +95,7 @@ def make(state: RunState, policy: RunPolicy, now: float) -> RunView:
         world_size=attempt.world_size or len(attempt.ranks) if attempt else 0,
         launcher=state.launcher,
         ranks=tuple(_rank(n, r, silent) for n, r in sorted(attempt.ranks.items())) if attempt else (),
-        nodes=_nodes(state, silent),
+        nodes=_nodes(state, policy, silent),
         last_step=attempt.last_step if attempt else None,
         last_progress_at=waited.since if waited else (attempt.progress_at or None if attempt else None),
         high_water_step=state.high_water_step,
@@ -104,6 +112,8 @@ def make(state: RunState, policy: RunPolicy, now: float) -> RunView:
         tokens_per_s=state.tokens_per_s,
         rewinds=attempt.rewinds if attempt else 0,
         suspicion=state.hang.stage,
+        troubled=state.troubled,
+        overdue=overdue,
         advancing=_advancing(state, policy, now) and not overdue,
         blind=state.sight.blind,
         frozen=sight.frozen(state.sight, now),
@@ -146,9 +156,18 @@ def _rank_state(rank: RankState, silent: set[str]) -> str:
     return "starting" if rank.step is None and rank.window_step is None and not rank.phase.name else "running"
 
 
-def _nodes(state: RunState, silent: set[str]) -> tuple[NodeView, ...]:
+def _nodes(state: RunState, policy: RunPolicy, silent: set[str]) -> tuple[NodeView, ...]:
+    members = set(silence.members(state.attempt)) if state.attempt else set()
     return tuple(
-        NodeView(name=name, last_at=node.last_at, silent=name in silent, verdict=node.verdict, scheduler=node.scheduler)
+        NodeView(
+            name=name,
+            member=name in members,
+            outlived=silence.advanced_since(state, node, policy),
+            last_at=node.last_at,
+            silent=name in silent,
+            verdict=node.verdict,
+            scheduler=node.scheduler,
+        )
         for name, node in sorted(state.nodes.items())
     )
 
