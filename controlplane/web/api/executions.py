@@ -10,8 +10,9 @@ from controlplane.runbooks import actions, queries
 from controlplane.runbooks.models import Execution
 from controlplane.watch import wake
 from controlplane.web.api.auth import person
+from controlplane.web.api.bodies import OptionalReasonIn
 from controlplane.web.api.paging import DEFAULT_LIMIT, MAX_ID, Id, Limit, Page, page
-from controlplane.web.api.schemas import ExecutionBrief, ExecutionOut, OptionalReasonIn
+from controlplane.web.api.schemas import ExecutionBrief, ExecutionOut
 
 router = Router(tags=["executions"])
 

@@ -12,8 +12,9 @@ from controlplane.chronicle.models import Entry
 from controlplane.incidents import actions, queries
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.web.api.auth import person
+from controlplane.web.api.bodies import NoteIn, SentenceIn
 from controlplane.web.api.paging import DEFAULT_LIMIT, MAX_ID, Id, Limit, Name, Page, page
-from controlplane.web.api.schemas import EntryOut, IncidentBrief, IncidentOut, NoteIn, SentenceIn
+from controlplane.web.api.schemas import EntryOut, IncidentBrief, IncidentOut
 from controlplane.web.export import incident_markdown
 
 router = Router(tags=["incidents"])

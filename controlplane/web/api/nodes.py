@@ -15,8 +15,9 @@ from controlplane.fleet.models import Node
 from controlplane.quarantine import actions as quarantine
 from controlplane.quarantine.models import LedgerEntry
 from controlplane.web.api.auth import person
+from controlplane.web.api.bodies import EnrolmentIn, ReasonIn, ReleaseIn
 from controlplane.web.api.paging import DEFAULT_LIMIT, MAX_ID, Id, Limit, Name, Page, page
-from controlplane.web.api.schemas import EnrolmentIn, EnrolmentOut, LedgerOut, NodeOut, ReasonIn, ReleaseIn
+from controlplane.web.api.schemas import EnrolmentOut, LedgerOut, NodeOut
 
 MAX_TTL_S = 30 * 86_400
 

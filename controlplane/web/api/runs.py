@@ -13,8 +13,9 @@ from controlplane.runbooks import actions as runbooks
 from controlplane.runs import actions, queries
 from controlplane.runs.models import Attempt, Run
 from controlplane.web.api.auth import person
+from controlplane.web.api.bodies import Launch, ModeIn, NewRun
 from controlplane.web.api.paging import DEFAULT_LIMIT, Id, Limit, Name, Page, page
-from controlplane.web.api.schemas import AttemptOut, CheckpointOut, GoodputOut, Launch, ModeIn, NewRun, RunOut
+from controlplane.web.api.schemas import AttemptOut, CheckpointOut, GoodputOut, RunOut
 
 router = Router(tags=["runs"])
 

@@ -1,0 +1,66 @@
+"""What programs send to the REST API."""
+
+from typing import Any
+
+from ninja import Schema
+from pydantic import Field
+
+
+class NewRun(Schema):
+    """A run to create."""
+
+    name: str
+    launcher: str
+    nodes_wanted: int
+    gpus_per_node: int = 1
+    mode: str = "autopilot"
+    policy: dict[str, Any] = {}
+
+
+class Launch(Schema):
+    """The nodes to launch on; left out, healthy and spare nodes are chosen."""
+
+    nodes: list[str] | None = Field(default=None, max_length=10_000)
+
+
+class ModeIn(Schema):
+    """watch, ask or autopilot."""
+
+    mode: str
+
+
+class NoteIn(Schema):
+    """A note in Markdown."""
+
+    text: str
+
+
+class SentenceIn(Schema):
+    """What is known better by now."""
+
+    sentence: str
+
+
+class ReasonIn(Schema):
+    """Why it is done."""
+
+    reason: str = Field(min_length=1, max_length=2000)
+
+
+class OptionalReasonIn(Schema):
+    """Why it is done, if there is something to say."""
+
+    reason: str = Field(default="", max_length=2000)
+
+
+class ReleaseIn(OptionalReasonIn):
+    """Where a node goes from quarantine."""
+
+    to: str = "spare"
+
+
+class EnrolmentIn(Schema):
+    """How many nodes the token may enrol, and for how long."""
+
+    uses: int = 1
+    ttl_s: int = 3600
