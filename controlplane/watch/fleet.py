@@ -12,12 +12,13 @@ from datetime import datetime
 from django.db import transaction
 
 from controlplane.domain.detection.fleet import NO_WITNESS, FleetMachine, Witness
-from controlplane.domain.detection.view import RunView
 from controlplane.domain.errors import MiddlewatchError
+from controlplane.domain.fleet.states import KEPT_OUT
 from controlplane.domain.signals import Signal
 from controlplane.events import queries as events
 from controlplane.events.queries import StoredEvent
 from controlplane.fleet import actions as fleet
+from controlplane.fleet import queries as fleet_queries
 from controlplane.incidents import actions as incidents
 from controlplane.live import actions as live
 from controlplane.runs import actions as runs
@@ -108,12 +109,5 @@ def _witness(reducer: FleetMachine, now: datetime) -> Witness:
     if not reducer.view(seconds(now)).silent:
         return NO_WITNESS
     views = [view for run in run_queries.awake() if (view := run_queries.view(run)) is not None]
-    return Witness(
-        busy=_nodes(views),
-        advancing=_nodes(view for view in views if view.advancing),
-        stalled=_nodes(view for view in views if view.suspicion or not view.advancing),
-    )
-
-
-def _nodes(views: Iterable[RunView]) -> frozenset[str]:
-    return frozenset(node.name for view in views for node in view.nodes)
+    kept_out = fleet_queries.all_nodes().filter(state__in=KEPT_OUT).values_list("name", flat=True)
+    return Witness.of(views, kept_out=kept_out)
