@@ -19,7 +19,6 @@ from controlplane.embedded.plane import ControlPlane
 
 HEAD = "head"
 ROOT = Path(__file__).resolve().parent.parent.parent
-TRAINER = ROOT / "examples" / "tiny_transformer.py"
 PIDS = "agents.json"
 HEARTBEAT_S = 1.0
 AGENT = (sys.executable, "-m", "middlewatch_agent")
@@ -28,11 +27,15 @@ LAUNCHER_TOML = """\
 scheduler = "local"
 
 [runs.{run}]
-command = ["{python}", "{trainer}"]
+command = {command}
 ranks_per_node = 1
 checkpoint_dir = "{checkpoints}"
 grace_s = 1.0
+env = {{ OMP_NUM_THREADS = "1", MKL_NUM_THREADS = "1" }}
+preload = {preload}
 """
+TRAINER = (sys.executable, str(ROOT / "examples/tiny_transformer.py"), "--step-s", "0.25", "--checkpoint-every", "15")
+PRELOAD = ("torch", "torch._dynamo", "middlewatch_agent.hooks.checkpoints", "middlewatch_agent.hooks.ddp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,7 @@ class Cluster:
 
     home: Path
     names: tuple[str, ...]
+    preload: tuple[str, ...] = PRELOAD
     agents: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -90,7 +94,10 @@ class Cluster:
 
     def _write_launcher(self, run: str) -> None:
         text = LAUNCHER_TOML.format(
-            run=run, python=sys.executable, trainer=TRAINER, checkpoints=self.home / "checkpoints"
+            run=run,
+            command=json.dumps(TRAINER),
+            preload=json.dumps(self.preload),
+            checkpoints=self.home / "checkpoints",
         )
         for name in self.names:
             text += f'\n[nodes.{name}]\nstate_dir = "{self.state(name)}"\n'
