@@ -19,7 +19,7 @@ from controlplane.incidents.settle import settle
 from controlplane.incidents.telling import shown, stream, tell_both
 from controlplane.runs.book import Book
 
-__all__ = ["acknowledge", "decide", "mitigate", "note", "record", "resolve", "settle"]
+__all__ = ["acknowledge", "decide", "mitigate", "note", "record", "resolve", "resolve_by_hand", "settle"]
 
 MAX_NOTE = 10_000
 PERSON = "person"
