@@ -39,6 +39,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     groups_joined: tuple[Topic, ...] = ()
     heard = 0
+    user_id = 0
     heart: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
@@ -88,6 +89,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if not all(registry.may_follow(user, topic.kind, topic.subject) for topic in wanted):
             return CLOSE_FORBIDDEN
         self.groups_joined = wanted
+        self.user_id = user.pk
         return None
 
     async def _beat(self) -> None:
@@ -97,7 +99,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             if reading.ok:
                 ping = {"ping": time.time_ns() // 1_000_000, "age_s": reading.age_s}
                 await self.send(json.dumps(ping))
-            if count % RECHECK_PINGS == 0 and not await still_welcome(self.scope["user"].pk):
+            if count % RECHECK_PINGS == 0 and not await still_welcome(self.user_id):
                 await self.close(CLOSE_SIGNED_OUT)
                 return
             await asyncio.sleep(PING_S)

@@ -63,6 +63,7 @@ def send(topic: Topic, envelope: dict[str, Any]) -> None:
 
     async def deliver() -> None:
         layer = get_channel_layer()
+        assert layer is not None, "settings name the channel layer"  # noqa: S101
         message = {"type": MESSAGE_TYPE, "envelope": envelope}
         await asyncio.wait_for(layer.group_send(topic.group, message), SEND_TIMEOUT_S)
 

@@ -7,4 +7,5 @@ from django.urls import path
 
 from controlplane.live.consumers import LiveConsumer
 
-application = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter([path("live/", LiveConsumer.as_asgi())])))
+_route = path("live/", LiveConsumer.as_asgi())  # type: ignore[arg-type]
+application = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter([_route])))  # type: ignore[list-item]

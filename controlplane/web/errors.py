@@ -115,4 +115,4 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 def broken(request: HttpRequest) -> HttpResponse:
     """Answer a failure that nobody expected, without touching the database or the session."""
     identity = str(getattr(request, "request_id", "") or request.headers.get("X-Request-ID", ""))[:64]
-    return render(None, "web/broken.html", {"request_id": identity}, status=500)  # type: ignore[arg-type]
+    return render(None, "web/broken.html", {"request_id": identity}, status=500)

@@ -14,7 +14,7 @@ from controlplane.web.present.words import Badge, span
 LATE_AFTER = timedelta(seconds=10)
 MAX_PAYLOAD = 4000
 GROUPS = ("all", *(group.value for group in Group))
-TONES = {
+TONES: dict[str, str] = {
     Kind.OPENED: "bad", Kind.CONFIRMED: "bad", Kind.REJECTED: "bad", Kind.EXIT: "bad",
     Kind.FINDING: "warn", Kind.RISEN: "warn", Kind.PROPOSAL: "warn", Kind.QUARANTINE: "warn", Kind.LOSS: "warn",
     Kind.HOLD: "warn", Kind.PAUSE: "warn", Kind.CORRECTION: "warn", Kind.MITIGATED: "warn",

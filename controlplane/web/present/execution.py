@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from controlplane.domain.recovery.choice import HeldBy
 from controlplane.domain.recovery.runbook import Runbook, StepSpec
 from controlplane.runbooks.models import Execution, ExecutionState, StepRun
 from controlplane.web.present import badges
@@ -14,6 +15,13 @@ ENDED_STEP = ("done", "skipped", "failed")
 
 OF_THE_NEXT = ("launch", "await_progress", "close")
 """Steps whose words speak of the attempt that is being started, not of the one that failed."""
+
+HOLDS = {
+    "operator": "an operator holds the run",
+    "partition": "part of the fleet cannot be seen",
+    "blind": "nothing of the run can be seen",
+}
+"""What keeps an execution from its next act, in words; another reason is shown as it is stored."""
 
 UNKNOWN = "?"
 VAGUE = {
@@ -55,7 +63,7 @@ def progress(execution: Execution, steps: Sequence[StepRun], runbook: Runbook, n
         badge=badges.of(badges.EXECUTION, execution.state),
         doing=_doing(execution, runbook),
         next="" if final else _next(execution, runbook),
-        until=None if final else _until(steps, now),
+        until=None if final else _until(execution, steps, now),
         lines=tuple(_line(execution, steps, index, spec, now) for index, spec in enumerate(runbook.steps)),
         final=final,
     )
@@ -65,12 +73,18 @@ def _doing(execution: Execution, runbook: Runbook) -> str:
     if execution.state in FINAL:
         return execution.outcome or badges.of(badges.EXECUTION, execution.state).word.lower()
     if execution.state == ExecutionState.PROPOSED:
-        return "nothing until somebody approves"
+        return "holding back before the next restart" if _backs_off(execution) else "nothing until somebody approves"
+    if execution.held_by:
+        return f"standing still: {HOLDS.get(execution.held_by, execution.held_by)}"
     spec = _spec(runbook, execution.step_index)
     if execution.state == ExecutionState.PAUSED:
         return f"paused before going on: {_say(execution, spec, 'next_words')}"
     place = min(execution.step_index + 1, len(runbook.steps))
     return f"{_say(execution, spec, 'doing')} · step {place} of {len(runbook.steps)}"
+
+
+def _backs_off(execution: Execution) -> bool:
+    return execution.held_by == HeldBy.BACKOFF
 
 
 def _next(execution: Execution, runbook: Runbook) -> str:
@@ -102,11 +116,15 @@ def _facts(execution: Execution, spec: StepSpec) -> dict[str, object]:
 
 def resume_step(execution: Execution) -> int | None:
     """Find the step that the next attempt starts from, once it is chosen."""
-    step = execution.context.get("resume_step")
+    step = execution.context.get("restore_step")
     return int(step) if isinstance(step, int) else None
 
 
-def _until(steps: Sequence[StepRun], now: datetime) -> datetime | None:
+def _until(execution: Execution, steps: Sequence[StepRun], now: datetime) -> datetime | None:
+    if execution.state == ExecutionState.PROPOSED:
+        return execution.wake_at if _backs_off(execution) else None
+    if execution.held_by or execution.state == ExecutionState.PAUSED:
+        return None
     open_steps = [step for step in steps if step.state not in ENDED_STEP and step.deadline]
     deadline = open_steps[-1].deadline if open_steps else None
     return deadline if deadline and deadline > now else None

@@ -120,11 +120,10 @@ def _tone(incident: Incident) -> str:
 def _doing(incident: Incident, progress: Progress | None) -> str:
     if progress is not None:
         return progress.doing
-    held_by = incident.decision.get("held_by")
     if incident.state == IncidentState.RESOLVED:
         return "nothing more is to be done"
-    if held_by:
-        return f"nothing: held by {held_by}"
+    if incident.decision.get("why"):
+        return f"nothing: {incident.decision['why']}"
     if incident.confirmed_at is None:
         return "watching; a suspicion alone changes nothing"
     return "deciding what to do"

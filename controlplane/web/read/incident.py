@@ -105,7 +105,7 @@ def acts(incident: Incident, execution: Execution | None, may: May, now: datetim
         "acts_url": True,
         "thumb": buttons.thumb(incident, execution, may),
         "approval": buttons.approval(execution, may) if execution and proposed else [],
-        "approval_words": _approval_words(incident, execution) if proposed else "",
+        "approval_words": _approval_words(incident) if proposed else "",
         "more": _more(incident, execution, may),
         "note_needs": "" if may("note") else str(least_role("note")),
         "runbook": registry.runbook(execution.runbook) if execution else None,
@@ -118,9 +118,9 @@ def _more(incident: Incident, execution: Execution | None, may: May) -> list[but
     return stop + (buttons.run(incident.run, may) if incident.run else [])
 
 
-def _approval_words(incident: Incident, execution: Execution | None) -> str:
-    asked = incident.decision.get("held_by") or (execution.context.get("why") if execution else "")
-    return f"Why it asks: {asked}." if asked else "The run's mode asks a person before anything is changed."
+def _approval_words(incident: Incident) -> str:
+    why = incident.decision.get("why")
+    return f"Why it asks: {why}." if why else "The run's mode asks a person before anything is changed."
 
 
 def progress_of(execution: Execution | None, now: datetime) -> Progress | None:
@@ -186,7 +186,7 @@ def _ranks(findings: Iterable[Finding]) -> list[int]:
 
 
 def _similar(incident: Incident) -> list[dict[str, Any]]:
-    past = Incident.objects.filter(klass=incident.klass, run_id=incident.run_id, state=IncidentState.RESOLVED)
+    past = Incident.objects.filter(klass=incident.klass, run=incident.run, state=IncidentState.RESOLVED)
     rows = past.exclude(pk=incident.pk).prefetch_related("executions")[:SIMILAR]
     return [
         {"id": row.pk, "title": row.title, "opened_at": row.opened_at, "ended": _ended(row)} for row in rows

@@ -1,0 +1,78 @@
+"""The state card says how things stand before it says what was detected."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from controlplane.incidents.models import Incident
+from controlplane.runs.models import Run
+from controlplane.web.present import cost
+from controlplane.web.present.incident import card
+
+NOW = datetime(2026, 3, 1, 3, 13, tzinfo=UTC)
+
+
+def run(**more):
+    return Run(**{"pk": 1, "name": "llama", "state": "recovering", "nodes_wanted": 256, "gpus_per_node": 8, **more})
+
+
+def incident(**more):
+    facts = {
+        "pk": 42, "run_id": 1, "klass": "hang", "title": "Rank 412 hung on n-0417", "severity": "critical", "state": "open",
+        "began_at": NOW - timedelta(minutes=11), "opened_at": NOW - timedelta(minutes=10), "confirmed_at": NOW - timedelta(minutes=9),
+    }  # fmt: skip
+    return Incident(**{**facts, **more})
+
+
+@pytest.mark.parametrize(
+    ("facts", "of_run", "sentence"),
+    [
+        ({}, {}, "Run llama is stopped"),
+        ({"confirmed_at": None}, {}, "Run llama may have stopped"),
+        ({"klass": "telemetry_lost"}, {}, "Run llama may be running, but cannot be seen"),
+        ({"klass": "fail_slow"}, {}, "Run llama needs attention"),
+        ({"state": "mitigated"}, {"state": "running"}, "Run llama is training again"),
+        ({"state": "mitigated"}, {"state": "recovering"}, "Run llama is held up no longer"),
+        ({"state": "resolved"}, {"state": "running", "high_water_step": 81_500}, "Run llama recovered, step 81\u2009500"),
+        ({"state": "resolved"}, {"state": "completed"}, "Run llama has completed"),
+    ],
+)
+def test_the_headline_says_how_the_run_stands(facts, of_run, sentence):
+    assert card(incident(**facts), run(**of_run), None, None).headline == sentence
+
+
+def test_an_incident_of_the_fleet_names_its_class():
+    assert card(incident(run_id=None, klass="blind"), None, None, None).headline == "Middlewatch cannot see"
+
+
+def test_a_class_of_a_later_version_falls_back_to_the_title():
+    assert card(incident(run_id=None, klass="meteor"), None, None, None).headline == "Rank 412 hung on n-0417"
+
+
+def test_it_says_whether_somebody_has_seen_it():
+    assert card(incident(), run(), None, None).acknowledged == "not acknowledged"
+    seen = incident(acknowledged_at=NOW, acknowledged_by="ana")
+    assert card(seen, run(), None, None).acknowledged == "acknowledged by ana"
+
+
+def test_without_a_runbook_it_says_why_nothing_is_done():
+    held = incident(decision={"why": "bo holds the run", "held_by": "operator"})
+    assert card(held, run(), None, None).doing == "nothing: bo holds the run"
+    assert card(incident(confirmed_at=None), run(), None, None).doing == "watching; a suspicion alone changes nothing"
+
+
+def test_the_cost_of_an_open_incident_ticks_from_its_first_bad_moment():
+    price = cost.of_incident(incident(), 2048, NOW)
+    assert price.ticking
+    assert price.words == "2\u2009048 GPUs idle · 11 min · 375 GPU-h"
+
+
+def test_the_cost_of_a_mitigated_incident_is_what_was_measured():
+    done = incident(state="mitigated", mitigated_at=NOW, losses={"steps": 70, "seconds": 90.0})
+    price = cost.of_incident(done, 8, NOW + timedelta(hours=1))
+    assert not price.ticking
+    assert price.words == "8 GPUs idled · 90 s · 0.200 GPU-h · 70 steps lost"
+
+
+def test_an_incident_without_a_run_costs_no_run():
+    assert cost.of_incident(incident(run_id=None), 8, NOW) is None

@@ -1,0 +1,100 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from controlplane.fleet.models import Node
+from controlplane.runs.models import Attempt, Run
+from controlplane.web.present import fleet, spark
+from controlplane.web.present import run as present
+
+NOW = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
+
+
+def ago(seconds):
+    return NOW - timedelta(seconds=seconds)
+
+
+def run(state="running", **more):
+    return Run(**{"name": "llama", "state": state, "high_water_step": 1200, **more})
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        ("waiting", "Run llama has not started yet"),
+        ("running", "Run llama is training, step 1\u2009200"),
+        ("recovering", "Run llama is stopped and being recovered"),
+        ("completed", "Run llama has completed at step 1\u2009200"),
+    ],
+)
+def test_a_run_says_how_it_stands(state, sentence):
+    assert present.card(run(state), None).headline == sentence
+
+
+def test_a_held_run_says_that_nothing_will_be_done():
+    assert present.card(run(held=True, held_by="bo"), None).where.startswith("Held by bo: Middlewatch says")
+
+
+def attempts():
+    return [
+        Attempt(number=1, started_at=ago(100), first_step_at=ago(90), last_step_at=ago(50), exited_at=ago(45), reason="failed"),
+        Attempt(number=2, started_at=ago(30), first_step_at=ago(20), last_step_at=ago(5)),
+    ]
+
+
+def causes(pieces):
+    return [(piece.cause, round(piece.x), round(piece.width)) for piece in pieces]
+
+
+def test_the_strip_gives_each_second_one_cause_and_leaves_no_hole():
+    pieces = present.strip(attempts(), ago(100), NOW)
+    assert causes(pieces) == [("start", 0, 100), ("train", 100, 400), ("down", 500, 200), ("start", 700, 100), ("train", 800, 200)]
+
+
+def test_an_attempt_that_stands_still_is_not_counted_as_training():
+    pieces = present.strip(attempts(), ago(100), NOW, stalled=True)
+    assert causes(pieces)[-2:] == [("train", 800, 150), ("down", 950, 50)]
+
+
+def test_a_strip_shows_only_its_window():
+    assert causes(present.strip(attempts(), ago(10), NOW)) == [("train", 0, 1000)]
+
+
+@pytest.mark.parametrize(
+    ("states", "needing", "sentence"),
+    [
+        ([], 0, "No run is known yet"),
+        (["running"] * 5, 0, "All 5 runs are progressing"),
+        (["running"], 0, "The one run is progressing"),
+        (["running", "recovering"], 1, "1 of 2 runs needs attention"),
+        (["running", "completed", "running"], 0, "2 of 3 runs are progressing, nothing is wrong"),
+        (["completed"], 0, "1 run, none is training"),
+    ],
+)
+def test_the_fleet_says_in_one_sentence_how_it_stands(states, needing, sentence):
+    assert fleet.sentence([run(state) for state in states], needing)[0] == sentence
+
+
+def node(name, state="healthy", seen=2, rack="r1", **more):
+    return Node(name=name, state=state, last_seen_at=None if seen is None else ago(seen), labels={"rack": rack} if rack else {}, **more)
+
+
+def test_nodes_are_grouped_by_rack():
+    groups = fleet.racks([node("b", rack="r2"), node("a"), node("c", rack=None)], NOW)
+    assert [(group.name, [cell.name for cell in group.cells]) for group in groups] == [("no rack", ["c"]), ("r1", ["a"]), ("r2", ["b"])]
+
+
+def test_silence_greys_a_node_and_never_turns_it_into_a_failure():
+    silent = fleet.cell(node("a", seen=400), NOW)
+    assert silent.old
+    assert silent.badge.word == "Healthy"
+    assert fleet.node_sentence(node("a", seen=400), NOW) == ("Node a was last heard 6 min ago; it was healthy then", "warn")
+
+
+def test_a_node_that_never_spoke_is_not_called_healthy():
+    assert "has not said hello" in fleet.node_sentence(node("a", "unknown", seen=None), NOW)[0]
+
+
+def test_a_spark_line_needs_two_values_and_starts_at_zero():
+    assert spark.points([5.0]) == ""
+    assert spark.points([0.0, 10.0]) == "0.0,22.0 120.0,2.0"
