@@ -40,6 +40,7 @@ class Health:
         self._ranks = ranks
         self._ended = threading.Event()
         self._gpu_fault: str | None = None
+        self._first = True
         self._read_at = time.monotonic()
 
     def run(self) -> None:
@@ -67,9 +68,13 @@ class Health:
 
     def measure(self) -> dict[str, Any]:
         """Give the data of `node.health`."""
+        load = host()
+        if self._first:
+            del load["cpu_pct"]  # it covers the time since the last call, and there was none
+        self._first = False
         return {
             "gpus": self._read_gpus(),
-            "host": host(),
+            "host": load,
             "disks": [disk.read() for disk in self._disks],
             "nics": nics.read(),
             "ranks": self._ranks(),

@@ -63,7 +63,7 @@ class LogReaders:
     def reader(self) -> dict[str, dict[str, object]]:
         """Give the heartbeat's entries, after a look at every source."""
         for source, reader in list(self._readers.items()):
-            if isinstance(reader, KmsgReader):
+            if isinstance(reader, KmsgReader | TailReader):
                 reader.read()
                 self._remember(source, reader.cursor)
         closed: dict[str, object] = {"ok": False}

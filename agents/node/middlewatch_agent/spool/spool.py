@@ -23,7 +23,6 @@ SLACK = 0.05  # dropped beyond the limit at once, so that a full spool is not tr
 BATCH_EVENTS = 500
 BATCH_BYTES = 512 << 10
 TOLD = "told:"
-EVERYTHING = (1 << 63) - 1
 
 
 class Flight(NamedTuple):
@@ -44,7 +43,7 @@ class Spool:
         self.fault: str | None = None
         self._lock = threading.RLock()
         self._next_seq = 1
-        self._acknowledged: dict[str, int] = {}
+        self._flights_in_memory = False
         try:
             self._store = self._open_disk()
         except sqlite3.Error as error:
@@ -102,7 +101,6 @@ class Spool:
     def acknowledge(self, incarnation: str, up_to: int) -> None:
         """Delete what the control plane has made durable."""
         with self._lock:
-            self._acknowledged[incarnation] = max(up_to, self._acknowledged.get(incarnation, 0))
             self._write(lambda store: self._forget(store, incarnation, up_to))
 
     def renumber(self, incarnation: str) -> None:
@@ -210,14 +208,16 @@ class Spool:
 
     def _fall_back(self, error: sqlite3.Error) -> None:
         log.error("The spool left the disk: %s", error)
-        disk, flying = self._store, Flight(self.incarnation, ())
+        disk, flights = self._store, list[Flight]()
         try:
-            flying = Flight(self.incarnation, disk.in_flight(self.incarnation))
+            flights = _flights(disk)
+            self._flights_in_memory = True
         except sqlite3.Error:
             log.warning("What was in flight cannot be read back")
+            self._flights_in_memory = False
         disk.close()
         self._store = self._open_memory(error)
-        _copy_flight(self._store, flying)
+        _copy_flights(self._store, flights)
         for key, value in self._notes.items():
             self._store.note(key, value)
 
@@ -234,10 +234,9 @@ class Spool:
 
     def _merge(self, memory: Store, disk: Store) -> None:
         with disk.transaction():
-            for incarnation, up_to in self._acknowledged.items():
-                disk.forget(incarnation, up_to)
-            disk.forget(self.incarnation, EVERYTHING)
-            _copy_flight(disk, Flight(self.incarnation, memory.in_flight(self.incarnation)))
+            if self._flights_in_memory:
+                disk.forget_flights()
+            _copy_flights(disk, _flights(memory))
             disk.insert(memory.unsent_whole())
             disk.count_dropped(memory.dropped())
             for key, value in self._notes.items():
@@ -269,12 +268,14 @@ class Spool:
             log.error("The broken spool cannot be moved aside: %s", error)  # noqa: TRY400 - expected
 
 
-def _copy_flight(store: Store, flight: Flight) -> None:
-    if flight.rows:
-        store.insert(
-            [waiting(row.kind, row.body) for row in flight.rows],
-            incarnation=flight.incarnation, first_seq=flight.rows[0].seq,
-        )  # fmt: skip
+def _flights(store: Store) -> list[Flight]:
+    return [Flight(incarnation, store.in_flight(incarnation)) for incarnation in store.incarnations()]
+
+
+def _copy_flights(store: Store, flights: Sequence[Flight]) -> None:
+    for flight in flights:
+        items = [waiting(row.kind, row.body) for row in flight.rows]
+        store.insert(items, incarnation=flight.incarnation, first_seq=flight.rows[0].seq)
 
 
 def _clip(rows: Sequence[Row]) -> list[Row]:

@@ -146,6 +146,10 @@ class Store:
         ).fetchall()
         self._shrink(gone)
 
+    def forget_flights(self) -> None:
+        """Delete every event in flight: another store has taken them over."""
+        self._shrink(self.db.execute("DELETE FROM events WHERE seq IS NOT NULL RETURNING length(body)").fetchall())
+
     def unnumber(self, incarnation: str) -> None:
         """Take the numbers off again: these events will be sent by another incarnation."""
         self.db.execute("UPDATE events SET incarnation = NULL, seq = NULL WHERE incarnation = ?", (incarnation,))
