@@ -51,6 +51,7 @@ clean: ## remove the environment and caches; data in ./var stay
 
 $(STAMP).run:
 	@sh requirements/venv.sh
+	@rm -f .venv/installed-*
 	@echo "Installing packages into .venv (once)…"
 	@$(PIP) -r requirements/lock/control.txt -r requirements/lock/embedded.txt -r requirements/lock/build.txt
 	@$(PIP) --no-build-isolation --no-deps -e agents/wire -e agents/node
