@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from middlewatch_agent import collect
 from middlewatch_agent.collect import outside
@@ -20,6 +21,8 @@ HOOKED = (
     "import os, sys, time\nsys.path[:] = {path!r}\n"
     "from middlewatch_agent.hooks import worker\nworker.start(os.environ['MIDDLEWATCH_WORKER_SOCKET'])\n" + WAITING
 )
+
+PATH = [str(Path(collect.__file__).parents[2]), str(Path(msgspec.__file__).parents[1]), *sys.path]
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ def test_the_kernel_speaks_for_every_rank(node):
 
 
 def test_a_stopped_rank_answers_nothing_and_that_is_the_result(node):
-    pid = node.run(HOOKED.format(path=sys.path))
+    pid = node.run(HOOKED.format(path=PATH))
     wait_for(lambda: outside._catches(pid, signal.SIGUSR1))
     os.kill(pid, signal.SIGSTOP)
     wait_for(lambda: node.living()[0].state == "T")
@@ -73,7 +76,7 @@ def test_a_stopped_rank_answers_nothing_and_that_is_the_result(node):
 
 
 def test_a_rank_with_hooks_but_no_server_is_asked_by_signal(node):
-    pid = node.run(HOOKED.format(path=sys.path))
+    pid = node.run(HOOKED.format(path=PATH))
     wait_for(lambda: outside._catches(pid, signal.SIGUSR1))
     outcome = ask(node)
     assert outcome.data["ranks"]["0"]["answered"] is True

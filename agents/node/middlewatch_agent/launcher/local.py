@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from middlewatch_agent.dcp import scan as dcp_scan
-from middlewatch_agent.launcher import plan, processes
+from middlewatch_agent.launcher import plan, processes, tidy
 from middlewatch_agent.launcher.base import RefusedError, Report, Started, StartError, StartRequest, Stopped
 from middlewatch_agent.launcher.config import LauncherConfig
 from middlewatch_agent.launcher.records import (
@@ -105,6 +105,7 @@ class LocalLauncher:
             raise StartError(record.why) from error
         record.state = "running"
         self._records.save(record)
+        tidy.forget_old(self._config, record.run, record.attempt)
 
     # stop
 
