@@ -16,6 +16,8 @@ import msgspec
 import redis
 from django.conf import settings
 from django.db import connection
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from controlplane.events import queries as events
 
@@ -117,4 +119,8 @@ def _steps_from_log(runs: list[str]) -> dict[str, HotStep]:
 
 @cache
 def _client() -> redis.Redis:
-    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
+    """Ask once: a page must not wait for a server that is away."""
+    once = Retry(NoBackoff(), 0)
+    return redis.Redis.from_url(
+        settings.REDIS_URL, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=once
+    )

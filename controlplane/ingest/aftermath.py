@@ -14,6 +14,8 @@ import msgspec
 import redis.asyncio
 from django.conf import settings
 from middlewatch_wire import Decoded, Received
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from controlplane.events.log import Appended
@@ -63,7 +65,7 @@ class Aftermath:
         self._runs: _Fields = {}
         self._attempts: set[tuple[str, int | None]] = set()
         self._redis = redis.asyncio.Redis.from_url(
-            settings.REDIS_URL, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S
+            settings.REDIS_URL, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
         )
         self._task: asyncio.Task[None] | None = None
 

@@ -30,6 +30,11 @@ MAX_WAITING = 10_000
 LOOK_EVERY_S = 1.0
 """How often unknown names are looked up."""
 COMPLAIN_EVERY_S = 30.0
+IMPATIENT = {
+    "max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0,
+    "socket_timeout": 1, "socket_connect_timeout": 1,
+}  # fmt: skip
+"""While the broker is away hints are dropped at once; waiting for it would delay those after it."""
 
 Key = tuple[str, str]
 
@@ -96,6 +101,7 @@ class Sender:
         """Make a Celery client that only publishes."""
         self._celery = Celery("middlewatch-wake", set_as_current=False)
         self._celery.config_from_object("django.conf:settings", namespace="CELERY")
+        self._celery.conf.broker_transport_options = {**self._celery.conf.broker_transport_options, **IMPATIENT}
         self._run_ids: dict[str, int] = {}
         self._looked = float("-inf")
         self._complained = float("-inf")

@@ -1,3 +1,4 @@
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -44,12 +45,16 @@ def test_what_redis_lost_is_read_from_the_log_and_put_back(client):
     assert client.hexists(hot.RUNS, "demo")
 
 
-def test_without_redis_the_log_answers_alone(monkeypatch):
-    monkeypatch.setattr(hot, "_client", lambda: redis.Redis(port=1, socket_connect_timeout=0.1))
+def test_without_redis_the_log_answers_alone_and_soon(monkeypatch):
+    hot._client.cache_clear()
+    monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
     append(batch(step(1)))
+    began = time.monotonic()
     assert hot.node_seen(["n01"]) == {"n01": NOW}
     assert hot.run_step("demo").step == 1
     assert hot.run_step("nothing") is None
+    assert time.monotonic() - began < 3
+    hot._client.cache_clear()
 
 
 def test_nobody_asked_for_is_nobody_answered():

@@ -86,8 +86,10 @@ def test_names_that_nobody_knows_are_looked_up_once_a_second_and_wake_nobody(mes
     assert sent == [("sweep_run", [run.pk])]
 
 
-def test_a_broker_that_is_away_costs_nobody_anything(monkeypatch):
+def test_a_broker_that_is_away_is_not_waited_for():
     sender = wake.Sender()
     sender._celery.conf.broker_url = "redis://127.0.0.1:1/0"
+    began = time.monotonic()
     sender(("fleet", ""))
     sender(("execution", "1"))
+    assert time.monotonic() - began < 3

@@ -243,7 +243,7 @@ EVENTS = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(EVENTS, max_size=6))
 def test_every_event_is_either_taken_or_rejected_with_a_reason(events):
     body = json.dumps({"agent": AGENT, "sent_at_ms": 1, "events": events}).replace("NaN", "null").encode()
@@ -259,7 +259,7 @@ def test_every_event_is_either_taken_or_rejected_with_a_reason(events):
         json.loads(event.data)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=400), st.integers(0, 300), st.integers(0, 20))
 def test_any_bytes_are_a_batch_or_malformed(junk, at, length):
     good = text(step(loss="nan"), free({"a": [1, {"b": "c"}]}))
