@@ -283,6 +283,30 @@ def test_a_service_log_is_followed(tmp_path, plane):
     assert len(plane.of_kind("node.log")) == 2
 
 
+def test_a_line_that_was_logged_while_no_agent_lived_is_told_by_the_next(tmp_path, plane):
+    log = tmp_path / "slurmd.log"
+    log.write_text("error: from before anyone watched\n")
+    config = f'heartbeat_s = 0.1\n[[logs]]\nsource = "slurmd"\npath = "{log}"\n'
+    with AgentProcess(tmp_path / "n01", plane.url, config=config) as agent:
+        plane.wait_kind("node.heartbeat", 2)
+        agent.kill()
+        with log.open("a") as out:
+            out.write("error: unseen\n")
+        agent.start()
+        plane.wait_kind("node.log")
+    assert [event["data"]["text"] for event in plane.of_kind("node.log")] == ["error: unseen"]
+
+
+def test_a_second_sigterm_changes_nothing(tmp_path, plane):
+    agent = AgentProcess(tmp_path / "n01", "http://127.0.0.1:9").start()
+    agent.send(step(1))
+    time.sleep(0.3)
+    os.kill(agent.process.pid, signal.SIGTERM)
+    time.sleep(0.2)
+    assert agent.kill(signal.SIGTERM) == 0
+    assert "Traceback" not in agent.log()
+
+
 def test_an_outage_of_the_control_plane_ends_without_loss(agent, plane):
     plane.wait_kind("node.hello")
     plane.hook = lambda _: (503, {}, {"Retry-After": "0"})

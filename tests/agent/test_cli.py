@@ -40,6 +40,7 @@ def test_an_agent_without_settings_has_a_default_for_each(tmp_path):
         ("[spool]\nmax_bytes = -1", "spool.max_bytes"),
         ('[[watch]]\nrun = "x"', "watch"),
         ("commands = [1]", "commands"),
+        ("disks = [" + '"/a",' * 33 + "]", "disks"),
         ('url = "ftp://plane"', "url"),
         ("= 5", "agent.toml"),
         ('node = "' + "n" * 101 + '"', "node"),

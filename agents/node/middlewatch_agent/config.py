@@ -21,9 +21,11 @@ from middlewatch_agent.files import write_private
 CONFIG_FILE = "agent.toml"
 DEFAULT_COMMANDS = ("collect", "attempt.start", "attempt.stop", "checkpoints.scan")
 MAX_CONFIG_BYTES = 1 << 20
+MAX_SOURCES = 32
 
 Seconds = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(gt=0)]
+Labels = Annotated[dict[str, str], Meta(max_length=64)]
 
 
 class ConfigError(Exception):
@@ -74,14 +76,14 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     flush_s: Seconds = 5.0
     poll_s: Seconds = 25.0
     backoff_max_s: Seconds = 15.0
-    labels: dict[str, str] = {}
+    labels: Labels = {}
     commands: tuple[str, ...] = DEFAULT_COMMANDS
     gpu: str = "auto"  # auto, none, nvml, recorded:<file>
     kernel_log: str = "auto"  # auto, kmsg, journal, none
     kmsg_path: str = "/dev/kmsg"
-    logs: tuple[LogSource, ...] = ()
-    watch: tuple[WatchPattern, ...] = ()
-    disks: tuple[str, ...] = ()
+    logs: Annotated[tuple[LogSource, ...], Meta(max_length=MAX_SOURCES)] = ()
+    watch: Annotated[tuple[WatchPattern, ...], Meta(max_length=MAX_SOURCES)] = ()
+    disks: Annotated[tuple[str, ...], Meta(max_length=MAX_SOURCES)] = ()
     spool: SpoolLimits = msgspec.field(default_factory=SpoolLimits)
     launcher: str | None = None
 

@@ -12,11 +12,11 @@ import msgspec
 from middlewatch_wire.limits import MAX_DEPTH, MAX_EVENT_BYTES
 
 URGENT = frozenset({
-    "node.hello", "rank.started", "rank.exited", "rank.stack", "rank.collective", "rank.resume", "rank.phase",
+    "node.hello", "rank.started", "rank.exited", "rank.stack", "rank.collective", "rank.resume",
     "attempt.started", "attempt.exited", "checkpoint", "command.result", "check.result",
     "scheduler.job", "scheduler.node", "capacity.notice", "quorum",
 })  # fmt: skip
-PROMPT = frozenset({"rank.step"})
+PROMPT = frozenset({"rank.step", "rank.phase"})
 PROMPT_S = 0.2
 
 # Dropped first to last. A kind that is not listed stands at UNLISTED, the precious ones at KEEP.

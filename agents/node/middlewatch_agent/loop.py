@@ -87,8 +87,8 @@ class Loop:
     def _wake(self) -> None:
         try:
             os.write(self._wake_in, b"!")
-        except BlockingIOError:
-            return  # already full of wake-ups
+        except OSError:
+            return  # full of wake-ups already, or closed: a second signal while the agent ends
 
     def _drain(self) -> None:
         os.read(self._wake_out, 4096)
