@@ -26,7 +26,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 import relaunch  # noqa: E402
 
 from controlplane.demo import warden  # noqa: E402
-from controlplane.demo.cluster import PRELOAD, TRAINER  # noqa: E402
+from controlplane.demo.cluster import PRELOAD, TRAINER, Job  # noqa: E402
 from controlplane.demo.faults import FAULTS  # noqa: E402
 from controlplane.demo.narrator import Narrator  # noqa: E402
 from controlplane.demo.world import RUN, World  # noqa: E402
@@ -49,7 +49,7 @@ def world(preload: tuple[str, ...]) -> Iterator[World]:
     home = Path(tempfile.mkdtemp(prefix="middlewatch-bench-"))
     guard = warden.keep(home)
     try:
-        with World.opened(home, Narrator(io.StringIO()), preload=preload) as opened:
+        with World.opened(home, Narrator(io.StringIO()), job=Job(preload=preload)) as opened:
             opened.story().first_steps()
             yield opened
     finally:

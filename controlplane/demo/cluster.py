@@ -23,19 +23,26 @@ PIDS = "agents.json"
 HEARTBEAT_S = 1.0
 AGENT = (sys.executable, "-m", "middlewatch_agent")
 
-LAUNCHER_TOML = """\
-scheduler = "local"
-
+RUN_TOML = """
 [runs.{run}]
 command = {command}
 ranks_per_node = 1
 checkpoint_dir = "{checkpoints}"
-grace_s = 1.0
+grace_s = {grace_s}
 env = {{ OMP_NUM_THREADS = "1", MKL_NUM_THREADS = "1" }}
 preload = {preload}
 """
 TRAINER = (sys.executable, str(ROOT / "examples/tiny_transformer.py"), "--step-s", "0.25", "--checkpoint-every", "15")
 PRELOAD = ("torch", "torch._dynamo", "middlewatch_agent.hooks.checkpoints", "middlewatch_agent.hooks.ddp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What the launcher starts as a rank, and the modules that its ranks share."""
+
+    command: tuple[str, ...] = TRAINER
+    preload: tuple[str, ...] = PRELOAD
+    grace_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +61,7 @@ class Cluster:
 
     home: Path
     names: tuple[str, ...]
-    preload: tuple[str, ...] = PRELOAD
+    job: Job = field(default_factory=Job)
     agents: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -74,34 +81,40 @@ class Cluster:
         """Return the folder in which the agent of `node` keeps its things."""
         return self.home / "nodes" / node
 
-    def enrol(self, url: str, token: str, run: str) -> None:
-        """Buy a token for every agent, write its settings and what the launcher may start."""
+    def enrol(self, url: str, token: str, *runs: str) -> None:
+        """Buy a token for every agent, write its settings and which runs the launcher may start."""
         for name in (HEAD, *self.names):
             argv = ["enrol", "--url", url, "--token", token, "--name", name, "--state", str(self.state(name))]
             subprocess.run([*AGENT, *argv], check=True, stdout=subprocess.DEVNULL)
             with (self.state(name) / "agent.toml").open("a", encoding="utf-8") as settings:
                 settings.write(f"heartbeat_s = {HEARTBEAT_S}\n")
-        self._write_launcher(run)
+        self._write_launcher(runs)
 
     def start(self, plane: ControlPlane) -> None:
         """Start every agent; none is started again when it dies."""
         for name in (HEAD, *self.names):
-            argv = [*AGENT, "run", "--state", str(self.state(name))]
-            if name == HEAD:
-                argv += ["--launcher", str(self.home / "launcher.toml")]
-            self.agents[name] = plane.spawn(f"agent-{name}", argv, dict(os.environ), stop_limit_s=3.0)
+            self.agents[name] = plane.spawn(f"agent-{name}", self.argv(name), dict(os.environ), stop_limit_s=3.0)
         (self.home / PIDS).write_text(json.dumps(self.agents), encoding="utf-8")
 
-    def _write_launcher(self, run: str) -> None:
-        text = LAUNCHER_TOML.format(
-            run=run,
-            command=json.dumps(TRAINER),
-            preload=json.dumps(self.preload),
-            checkpoints=self.home / "checkpoints",
-        )
+    def argv(self, name: str) -> list[str]:
+        """Return the command that starts the agent of `name`."""
+        launcher = ["--launcher", str(self.home / "launcher.toml")] if name == HEAD else []
+        return [*AGENT, "run", "--state", str(self.state(name)), *launcher]
+
+    def _write_launcher(self, runs: Iterable[str]) -> None:
+        text = 'scheduler = "local"\n' + "".join(map(self._run_toml, runs))
         for name in self.names:
             text += f'\n[nodes.{name}]\nstate_dir = "{self.state(name)}"\n'
         (self.home / "launcher.toml").write_text(text, encoding="utf-8")
+
+    def _run_toml(self, run: str) -> str:
+        return RUN_TOML.format(
+            run=run,
+            command=json.dumps(self.job.command),
+            grace_s=self.job.grace_s,
+            preload=json.dumps(self.job.preload),
+            checkpoints=self.home / "checkpoints" / run,
+        )
 
     def ranks(self) -> list[RankProcess]:
         """Return the rank processes that live now, by rank."""

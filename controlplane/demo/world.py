@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from controlplane.demo.client import Client
-from controlplane.demo.cluster import HEAD, HEARTBEAT_S, PRELOAD, Cluster
+from controlplane.demo.cluster import HEAD, HEARTBEAT_S, Cluster, Job
 from controlplane.demo.faults import Fault
 from controlplane.demo.narrator import Narrator
 from controlplane.demo.report import FaultReport
@@ -48,15 +48,15 @@ class World:
     @classmethod
     @contextmanager
     def opened(
-        cls, home: Path, narrator: Narrator, *, port: int | None = None, preload: tuple[str, ...] = PRELOAD
+        cls, home: Path, narrator: Narrator, *, port: int | None = None, job: Job | None = None
     ) -> Iterator[Self]:
-        """Bring everything up, and take everything down again; `preload` are the modules that ranks share."""
+        """Bring everything up, and take everything down again; `job` is what the ranks do."""
         narrator.say("starting PostgreSQL, Valkey, web, worker and beat")
         with ControlPlane(home / "control", port=port, database_url="", redis_url="", say=narrator.say) as plane:
             told = json.loads(plane.manage("welcome", "--link"))
             narrator.say(f"open {told['link']}  (signs you in, once)")
             client = Client(plane.url, plane.manage("api-token", told["name"], "demo").strip())
-            cluster = Cluster(home=home, names=NODES, preload=preload)
+            cluster = Cluster(home=home, names=NODES, job=job or Job())
             cluster.enrol(plane.url, told["token"], RUN)
             cluster.start(plane)
             world = cls(home=home, narrator=narrator, plane=plane, cluster=cluster, client=client)
