@@ -1,4 +1,5 @@
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -8,6 +9,14 @@ from pathlib import Path
 import pytest
 from middlewatch_agent import cli, config, lock
 from middlewatch_agent.doctor import examine
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_before():
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def words(capsys):
@@ -184,6 +193,13 @@ def test_the_doctor_sees_a_gpu_library_that_does_not_start(tmp_path):
     assert verdicts(tmp_path, gpu="recorded:/missing")["GPUs"].status == 1
     eight = Path(__file__).parent / "fixtures/eight-gpus.json"
     assert verdicts(tmp_path, gpu=f"recorded:{eight}")["GPUs"].text.startswith("8 (NVIDIA H100")
+
+
+def test_a_launcher_that_cannot_be_used_is_named(tmp_path, capsys):
+    argv = ["--state", str(tmp_path), "--url", "http://127.0.0.1:9", "--launcher", str(tmp_path / "none.toml")]
+    assert cli.main(["run", *argv]) == 2
+    assert "none.toml" in words(capsys)
+    assert verdicts(tmp_path, launcher=str(tmp_path / "none.toml"))["launcher"].status == 1
 
 
 def test_the_doctor_ends_with_status_one_when_something_is_bad(tmp_path, capsys):

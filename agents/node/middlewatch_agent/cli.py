@@ -62,8 +62,12 @@ def _attach(agent: Any, config: AgentConfig) -> None:
     collect.attach(agent)
     if config.launcher:
         from middlewatch_agent import launcher  # noqa: PLC0415 - on head nodes only
+        from middlewatch_agent.launcher.config import ConfigError as LauncherConfigError  # noqa: PLC0415
 
-        launcher.attach(agent)
+        try:
+            launcher.attach(agent)
+        except LauncherConfigError as error:
+            raise ConfigError(str(error)) from error
 
 
 def enrol(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import ssl
+import sys
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -119,6 +120,8 @@ def _local(state_dir: Path, config: AgentConfig) -> Iterator[Verdict]:
         lambda: _folder(state_dir), lambda: _disk(state_dir), lambda: _spool(state_dir, config),
         lambda: _socket(state_dir), lambda: _kernel_log(config), _stacks, lambda: _gpu(config),
     ]  # fmt: skip
+    if config.launcher:
+        checks.append(lambda: _launcher(str(config.launcher)))
     for check in checks:
         yield check()
 
@@ -187,7 +190,8 @@ def _kernel_log(config: AgentConfig) -> Verdict:
 
 
 def _stacks() -> Verdict:
-    if shutil.which("py-spy") is None:
+    beside_us = str(Path(sys.executable).parent)
+    if not (shutil.which("py-spy") or shutil.which("py-spy", path=beside_us)):
         return Verdict(DOUBT, "stacks", "py-spy is not installed; stacks come from the training hooks alone")
     scope = read_text("/proc/sys/kernel/yama/ptrace_scope") or "0"
     if os.geteuid() != 0 and scope != "0":
@@ -207,6 +211,16 @@ def _gpu(config: AgentConfig) -> Verdict:
     if not gpus:
         return Verdict(DOUBT, "GPUs", "none found on this machine")
     return Verdict(GOOD, "GPUs", f"{len(gpus)} ({gpus[0].model}), asked in {(time.monotonic() - began) * 1000:.0f} ms")
+
+
+def _launcher(path: str) -> Verdict:
+    from middlewatch_agent.launcher.config import ConfigError, load  # noqa: PLC0415
+
+    try:
+        load(Path(path))
+    except ConfigError as error:
+        return Verdict(BAD, "launcher", str(error))
+    return Verdict(GOOD, "launcher", f"{path} can be used")
 
 
 def _port(parts: urllib.parse.SplitResult) -> int:
