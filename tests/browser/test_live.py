@@ -144,3 +144,22 @@ def test_an_open_details_stays_open_while_the_state_changes(visit, aside):
     aside(touch)
     page.wait_for_selector("#state:has-text('held by bo')")
     assert page.get_attribute("#side details", "open") is not None
+
+
+def test_the_charts_are_drawn_and_grow_by_numbers_alone(visit, aside):
+    from tests.web.world import report_steps
+
+    user = aside(person)
+    aside(build)
+    page = visit(user, "/runs/vision-7b/")
+    page.wait_for_selector("#chart-rate canvas")
+    page.wait_for_selector("#freshness[data-state=live]")
+
+    def more():
+        from controlplane.live.actions import touch
+
+        report_steps("vision-7b", datetime.now(UTC), first=500, count=3, every_s=0.2, tokens=1_000_000)
+        touch("run:vision-7b", region="series")
+
+    aside(more)
+    page.wait_for_selector("[data-chart-words]:has-text('Last: 3,2')")

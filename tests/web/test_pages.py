@@ -127,3 +127,27 @@ def test_the_markdown_export_tells_the_same_story(page, world):
     text = page(f"/incidents/{world.incident.pk}/chronicle.md")
     assert text.startswith(f"# Incident {world.incident.pk}: Rank 412 hung on n04")
     assert "Collected stacks" in text
+
+
+def test_the_ranks_stand_slowest_first(page):
+    html = page("/runs/llama-70b-v3/")
+    assert html.index('id="rank-3"') < html.index('id="rank-0"')
+    assert "4400 ms" in html
+
+
+def test_the_overview_draws_step_time_and_tells_throughput(page):
+    html = page("/")
+    assert "<polyline" in html
+    assert "tokens/s" in html
+
+
+def test_the_series_gives_numbers_and_marks(client, page, world):
+    answer = client.get("/runs/llama-70b-v3/series.json").json()
+    assert len(answer["at"]) == len(answer["rate"]) == 120
+    assert answer["unit"] == "tokens/s"
+    assert {mark["kind"] for mark in answer["marks"]} >= {"checkpoint"}
+
+
+def test_a_bad_since_names_the_field(client, page, world):
+    answer = client.get("/runs/llama-70b-v3/series.json?since=yesterday")
+    assert (answer.status_code, answer.json()["field"]) == (400, "since")

@@ -1,16 +1,24 @@
 """A small world for pages: two runs, eight nodes, an open incident with its runbook under way, and a past one."""
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from django.db import connection, transaction
+from middlewatch_wire import AgentIdentity, Batch, decode_batch, encode_batch, make_event
 
 from controlplane.access.models import Role, User
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.chronicle.actions import tell
+from controlplane.domain.detection.policy import RunPolicy
+from controlplane.domain.detection.run import RunMachine
+from controlplane.domain.signals import Signal
+from controlplane.events import log
 from controlplane.fleet.models import Node
 from controlplane.incidents.models import Finding, Incident
 from controlplane.quarantine.models import LedgerEntry
 from controlplane.runbooks.models import Execution, StepRun
-from controlplane.runs.models import Attempt, Run
+from controlplane.runs.models import Attempt, Machine, Run
 
 PASSWORD = "the middle watch"
 STEPS = ("collect", "confirm", "stop", "choose_checkpoint", "choose_nodes", "launch", "await_progress", "close")
@@ -45,6 +53,9 @@ def build(now: datetime | None = None) -> World:
     past = _past(run, ago)
     incident, execution = _open(run, ago)
     _ledger(nodes["n07"], past, ago)
+    _machine(run, now)
+    report_steps(run.name, ago(130))
+    report_steps("vision-7b", now, every_s=1.2, tokens=500_000)
     return World(run, incident, execution, now)
 
 
@@ -94,6 +105,39 @@ def _past(run, ago):
         began_at=ago(4000), opened_at=ago(3990), confirmed_at=ago(3985), mitigated_at=ago(3800), resolved_at=ago(3700),
         losses={"steps": 100, "seconds": 200.0, "gpu_hours": 1.78, "confidence": "measured"},
     )  # fmt: skip
+
+
+def report_steps(name, now, *, first=1, count=120, every_s=5.1, tokens=4_194_304):
+    """Put steps into the event log, the last one just before `now`, as rank 0 would report them."""
+    events = [
+        make_event(
+            "rank.step", at_ms=int((now.timestamp() - (count - index) * every_s) * 1000), seq=first + index, run=name,
+            attempt=2, rank=0, step=first + index, duration_ms=1000 * every_s + 180 * math.sin(index / 3), tokens=tokens, loss=1.8,
+        )
+        for index in range(count)
+    ]  # fmt: skip
+    agent = AgentIdentity(node="n01", incarnation=f"life-{name}-{first}")
+    batch = decode_batch(encode_batch(Batch(agent=agent, sent_at_ms=1, events=events)))
+    with transaction.atomic(), connection.cursor() as cursor:
+        log.append(cursor, [batch], now)
+
+
+def _machine(run, now):
+    """The stored reducer of a run with four ranks, one of them slow."""
+    reducer = RunMachine(run.name, RunPolicy())
+    at = now.timestamp()
+
+    def say(kind, sender, rank=None, **data):
+        reducer.observe(Signal(
+            kind=kind, received=at, at_ms=int(at * 1000), node=sender, incarnation="i", run=run.name, attempt=2, rank=rank, data=data,
+        ), at)  # fmt: skip
+
+    say("attempt.started", "head", nodes=["n01", "n02", "n03", "n04"], world_size=4, scheduler="local", job_id="1")
+    for rank in range(4):
+        say("rank.started", f"n0{rank + 1}", rank, node=f"n0{rank + 1}", local_rank=0, pid=100 + rank)
+        say("rank.window", f"n0{rank + 1}", rank, first_step=81_461, last_step=81_470, compute_ms=4100 + 300 * (rank == 3), wait_ms=900, data_ms=20)
+    reducer.sweep(at)
+    Machine.objects.update_or_create(run=run, defaults={"name": f"run:{run.pk}", "snapshot": reducer.snapshot(), "swept_at": now})
 
 
 def _open(run, ago):
