@@ -7,8 +7,10 @@ import sys
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 from middlewatch_agent.dcp import verdict
+from middlewatch_wire.kinds import KINDS
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -70,6 +72,13 @@ def test_a_save_is_complete_when_its_future_is_done_and_says_what_it_cost(played
     assert 0 < complete["blocking_ms"] < complete["duration_ms"]
     assert (complete["tier"], complete["format"]) == ("persistent", "dcp")
     assert complete["path"] == str(played.folder / "ck/step-1")
+
+
+def test_all_that_was_said_is_of_the_wire(played):
+    for event in played.events:
+        msgspec.convert(event["data"], KINDS[event["kind"]])
+        if event["kind"] != "rank.window":  # it tells what the hooks dropped too
+            assert set(event["data"]) <= {*KINDS[event["kind"]].__struct_fields__, "why"}
 
 
 def test_one_rank_speaks_for_all_about_checkpoints(played):

@@ -204,6 +204,12 @@ class TestStop:
         cluster.stop()
         assert cluster.exited()["data"]["reason"] == "failed"
 
+    def test_of_an_attempt_that_never_came_forgets_nothing_of_the_one_that_lives(self, cluster):
+        cluster.start(1, nodes=("n01",))
+        assert cluster.stop(2).state == "succeeded"
+        kill(cluster.pid(0))
+        assert cluster.exited()["attempt"] == 1
+
     @pytest.mark.parametrize("grace", [-1, "1", True, 1e9])
     def test_refuses_a_grace_that_is_none(self, cluster, grace):
         assert cluster.stop(grace_s=grace).state == "refused"

@@ -7,9 +7,11 @@ import socket
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from middlewatch_agent import collect
 from middlewatch_agent.context import Command
+from middlewatch_wire.kinds import KINDS
 
 from tests.agent.launcher.stage import Cluster, StandInContext, wait_for
 
@@ -86,6 +88,8 @@ def test_a_hung_training_is_looked_at_stopped_and_resumed_to_its_end(trained):
     wait_for(lambda: "T" in {process.state for process in trained.living() if process.rank == 1})
     waiting = wait_for(lambda: _waits(trained), LIMIT_S)
     assert waiting.of("rank.stack")[1]["data"]["tool"] == "worker_server"
+    for event in waiting.events:
+        msgspec.convert(event["data"], KINDS[event["kind"]])
     ranks, silent = trained.collect("n02")
     assert ranks == {"1": {"proc_state": "T", "answered": False}}
     assert silent.of("rank.collective") == []
@@ -101,6 +105,8 @@ def test_a_hung_training_is_looked_at_stopped_and_resumed_to_its_end(trained):
     wait_for(lambda: trained.service.tell() or len(trained.context.of("attempt.exited")) == 2, LIMIT_S)
     assert trained.context.of("attempt.exited")[1]["data"] == {"reason": "completed", "exit_code": 0}
     trained.until("checkpoint", 2, step=LAST_STEP, state="complete")
+    for event in trained.context.events:
+        msgspec.convert(event["data"], KINDS[event["kind"]])
 
 
 def _waits(trained: Trained) -> StandInContext | None:

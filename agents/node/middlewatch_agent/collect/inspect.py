@@ -44,7 +44,8 @@ def look(rank: RankStatus, *, stacks: bool, collectives: bool, until: float) -> 
         if collectives:
             _ask_collectives(rank, found, until)
         if stacks:
-            _ask_stack(rank, found, stopped=before.stopped, until=until)
+            mute = before.stopped and collectives and not found.answered
+            _ask_stack(rank, found, stopped=before.stopped, mute=mute, until=until)
         time.sleep(max(0.0, min(TICKS_S - (time.monotonic() - began), until - time.monotonic())))
     after = kernel.sample(rank.pid, rank.start_ticks)
     found.proc_state = after.state
@@ -63,8 +64,8 @@ def _ask_collectives(rank: RankStatus, found: Found, until: float) -> None:
         found.collectives = flight.last_collectives(raw, rank.rank)
 
 
-def _ask_stack(rank: RankStatus, found: Found, *, stopped: bool, until: float) -> None:
-    stack = worker.stack(rank.worker_socket, timeout_s=_left(until)) if not stopped or not found.answered else None
+def _ask_stack(rank: RankStatus, found: Found, *, stopped: bool, mute: bool, until: float) -> None:
+    stack = None if mute else worker.stack(rank.worker_socket, timeout_s=_left(until))
     if stack is None and not stopped:
         stack = outside.by_signal(rank, timeout_s=_left(until)) or outside.by_py_spy(rank, timeout_s=_left(until))
     if stack is None:

@@ -71,7 +71,8 @@ class Service:
         """Handle `attempt.stop`: it succeeded when no process of the attempt is left."""
         try:
             args = _parsed(AttemptStopArgs, command.args)
-            stopped = self._launcher.stop(args.run, args.attempt, grace_s=args.grace_s)
+            grace_s = args.grace_s if "grace_s" in command.args else None
+            stopped = self._launcher.stop(args.run, args.attempt, grace_s=grace_s)
         except RefusedError as error:
             return Outcome(state="refused", output_tail=str(error))
         finally:

@@ -124,7 +124,7 @@ class LocalLauncher:
 
     def _ask_to_stop(self, run: str, attempt: int) -> None:
         record = self._records.newest(run)
-        if record is None or record.attempt < attempt:
+        if record is None or (record.attempt < attempt and record.exited_told):
             self._records.save(_never_started(run, attempt))
         elif record.attempt == attempt and record.state != "ended" and self._ends(record, 0) is None:
             record.stop_asked = True
