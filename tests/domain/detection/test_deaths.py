@@ -196,3 +196,12 @@ def test_the_next_attempt_starts_with_a_clean_slate():
     stage.sweep()
     assert stage.log[-1].attempt == 2
     assert stage.log[-1].key != stage.log[0].key
+
+
+def test_a_preemption_is_planned_and_no_crash():
+    stage = training()
+    stage.send("attempt.exited", reason="preempted", exit_code=0)
+    for name in stage.names:
+        stage.scheduler_says(name, "drained")
+    stage.wait(600)
+    assert stage.log == []

@@ -6,6 +6,7 @@ from controlplane.domain.detection.fleet import FleetMachine, Witness
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.findings import Stage
 from controlplane.domain.signals import Signal
+from tests.domain.stage import Stage as Stage_
 
 T0 = 1_000_000.0
 
@@ -162,3 +163,29 @@ def test_a_restored_machine_goes_on_the_same(moment):
     two.machine = FleetMachine.restore(json.loads(json.dumps(two.machine.snapshot())), RunPolicy())
     assert two.wait(60) == one.wait(60)
     assert two.machine.snapshot() == one.machine.snapshot()
+
+
+def test_the_hold_does_not_wait_for_the_class():
+    fleet = Fleet()
+    lost = frozenset(fleet.names[:8])
+    fleet.witness = Witness(busy=frozenset(fleet.names))
+    fleet.mute |= lost
+    fleet.wait(40)
+    assert fleet.hold
+    assert fleet.log == []
+    fleet.witness = Witness(busy=frozenset(fleet.names), stalled=lost)
+    fleet.wait(1)
+    assert [item.klass for item in fleet.log] == ["correlated_loss"]
+
+
+def test_the_witness_is_gathered_from_the_views_of_the_runs():
+    stage = Stage_(nodes=4)
+    stage.launch()
+    stage.train(1, 30, 2.0)
+    stage.mute.add("n2")
+    stage.train(31, 50, 2.0)
+    witness = Witness.of([stage.machine.view()], kept_out=["q1"])
+    assert witness.busy == {"n0", "n1", "n2", "n3", "q1"}
+    assert "n2" in witness.advancing
+    stage.wait(60)
+    assert Witness.of([stage.machine.view()]).stalled == {"n0", "n1", "n2", "n3"}

@@ -226,3 +226,26 @@ def test_settings_of_a_run_shorten_the_deadline():
     stage = trained(0.5, policy=policy)
     stage.wait(6)
     assert found_after(stage, "hang", Sure.SUSPECT) == pytest.approx(5, abs=1)
+
+
+def test_ranks_that_give_no_word_at_all_where_the_others_answered_speak_against_their_node():
+    stage = trained(20.0, nodes=8)
+    stage.wait(60)
+    for rank in range(8):
+        if rank != 5:
+            stage.rank("rank.stack", rank, tool="py-spy", ok=True, frames=["all_reduce"])
+    stage.sweep()
+    assert stage.last("hang").stage == Sure.SUSPECT
+    stage.wait(11)
+    assert (stage.last("hang").stage, stage.last("hang").entity) == (Sure.CONFIRMED, "node:n5")
+
+
+def test_a_node_that_is_itself_silent_was_never_asked():
+    stage = trained(20.0, nodes=8)
+    stage.mute.add("n5")
+    stage.wait(60)
+    for rank in range(8):
+        if rank != 5:
+            stage.rank("rank.stack", rank, tool="py-spy", ok=True, frames=["all_reduce"])
+    stage.wait(20)
+    assert stage.last("hang").stage == Sure.SUSPECT

@@ -132,3 +132,13 @@ def test_a_declared_end_replaces_every_guess():
     assert stage.log == []
     stage.wait(10)
     assert stage.last("hang").facts["waited_for"] == "idle"
+
+
+def test_a_step_that_was_under_way_when_a_phase_began_does_not_end_it():
+    stage = training()
+    evaluate(stage, parts=False)
+    stage.train(31, 60, 105.0)
+    phase(stage, "eval", "begin")
+    stage.now += 1
+    stage.step(61, 105.0)
+    assert stage.machine.view().waits_for == "eval"

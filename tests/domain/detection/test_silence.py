@@ -145,3 +145,13 @@ def test_silence_alone_has_no_finding_to_diagnose():
     assert stage.log == []
     with pytest.raises(ValueError, match="nothing to diagnose"):
         diagnose(stage.log, now=stage.now, policy=stage.policy)
+
+
+def test_a_drained_node_counts_as_lost_only_when_it_is_silent_as_well():
+    stage = training()
+    stage.scheduler_says("n2", "drained")
+    stage.wait(100)
+    assert "node_lost" not in stage.classes()
+    go_silent(stage, "n2")
+    stage.wait(35)
+    assert lost_after(stage, Sure.CONFIRMED) == pytest.approx(30, abs=1)
