@@ -32,20 +32,26 @@
     context.restore();
   };
 
+  const hours = (_, splits) => {
+    const fine = splits.length > 1 && splits[1] - splits[0] < 60;
+    return splits.map((at) => new Date(at * 1000).toLocaleTimeString([], { hour12: false, hour: "2-digit", minute: "2-digit", ...(fine ? { second: "2-digit" } : {}) }));
+  };
+
   const options = (title, label, hue, width) => ({
     title, width, height: 220, cursor: { sync: { key: "run" } },
     scales: { x: { time: true } },
-    series: [{ label: "Time" }, { label, stroke: colour(hue), width: 1.6, spanGaps: false, points: { show: false }, value: (_, v) => (v == null ? "–" : v.toLocaleString(undefined, { maximumFractionDigits: 1 })) }],
-    axes: [0, 1].map((side) => ({ stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, size: side ? 62 : 34, font: "12px sans-serif" })),
+    series: [{ label: "Time", value: (_, at) => (at == null ? "–" : new Date(at * 1000).toLocaleTimeString([], { hour12: false })) }, { label, stroke: colour(hue), width: 1.6, spanGaps: false, points: { show: false }, value: (_, v) => (v == null ? "–" : v.toLocaleString(undefined, { maximumFractionDigits: 1 })) }],
+    axes: [0, 1].map((side) => ({ stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, size: side ? 74 : 32, font: "12px sans-serif", ...(side ? {} : { values: hours }) })),
     hooks: { drawClear: [markPainter] },
   });
 
   const build = () => {
     plots.forEach((plot) => plot.destroy());
-    const wide = (id) => Math.max(240, document.getElementById(id).clientWidth);
+    const style = getComputedStyle(section);
+    const width = Math.max(240, section.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
     plots = [
-      new uPlot(options(`Throughput, ${data.unit || "steps/s"}`, data.unit || "rate", "--accent", wide("chart-rate")), [data.at, data.rate], document.getElementById("chart-rate")),
-      new uPlot(options("Step time, ms", "ms", "--good", wide("chart-time")), [data.at, data.duration_ms], document.getElementById("chart-time")),
+      new uPlot(options(`Throughput, ${data.unit || "steps/s"}`, data.unit || "rate", "--accent", width), [data.at, data.rate], document.getElementById("chart-rate")),
+      new uPlot(options("Step time, ms", "ms", "--good", width), [data.at, data.duration_ms], document.getElementById("chart-time")),
     ];
   };
   const draw = () => { plots[0].setData([data.at, data.rate]); plots[1].setData([data.at, data.duration_ms]); };

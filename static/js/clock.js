@@ -8,7 +8,7 @@ window.mw = window.mw || {};
   mw.now = () => Date.now() + offset;
 
   const pad = (value) => String(value).padStart(2, "0");
-  const thin = (value) => Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
+  const thin = (value) => Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 
   mw.span = (seconds) => {
     const whole = Math.max(0, Math.floor(seconds));

@@ -150,14 +150,18 @@ def visit(transactional_db, server, chromium, aside, beating):
         client.force_login(user)
         return client.cookies[settings.SESSION_COOKIE_NAME].value
 
-    def go(user, path, *, width=1280, theme="light", scripts=True, height=900):
+    def go(user, path, *, width=1280, theme="light", scripts=True, height=900, clock=False):
         context = chromium.new_context(
             viewport={"width": width, "height": height}, color_scheme=theme, java_script_enabled=scripts,
             reduced_motion="reduce", timezone_id="Europe/Berlin", locale="en-GB",
         )  # fmt: skip
         contexts.append(context)
         if user is not None:
-            context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": aside(cookie, user), "url": server.url}])
+            context.add_cookies(
+                [{"name": settings.SESSION_COOKIE_NAME, "value": aside(cookie, user), "url": server.url}]
+            )
+        if clock:
+            context.clock.install()
         page = context.new_page()
         page.on("console", lambda line: troubles.append(line.text) if line.type == "error" else None)
         page.on("pageerror", lambda error: troubles.append(str(error)))

@@ -28,7 +28,7 @@ def test_opening_a_one_time_link_signs_in(visit, link):
 
 def test_a_program_that_fetches_the_link_first_spends_nothing(visit, link, server):
     for _ in range(2):
-        assert b"Sign in as ana" in urllib.request.urlopen(server.url + link, timeout=10).read()  # noqa: S310
+        assert b"Sign in as ana" in urllib.request.urlopen(server.url + link, timeout=10).read()
     visit(None, link).wait_for_url("**/")
 
 

@@ -163,3 +163,15 @@ def test_the_charts_are_drawn_and_grow_by_numbers_alone(visit, aside):
 
     aside(more)
     page.wait_for_selector("[data-chart-words]:has-text('Last: 3,2')")
+
+
+def test_silence_turns_the_page_stale_with_its_age_and_news_makes_it_live_again(visit, aside, server):
+    page, _world = _incident(visit, aside, clock=True)
+    server.kill()
+    page.clock.fast_forward(47_000)
+    page.wait_for_selector("#freshness[data-state=stale]:has-text('Stale')")
+    assert int(page.inner_text("#freshness").split()[1]) >= 47
+    server.start()
+    page.clock.fast_forward(20_000)
+    page.wait_for_selector("#freshness[data-state=live]", timeout=40_000)
+    visit.troubles[:] = [line for line in visit.troubles if not any(word in line for word in OF_THE_LOSS)]

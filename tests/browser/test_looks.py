@@ -26,7 +26,7 @@ def _open(visit, aside, path, **how):
     world = aside(build)
     page = visit(user, path.format(incident=world.incident.pk), **how)
     if how.get("scripts", True):
-        page.wait_for_selector('#freshness[data-state=live]')
+        page.wait_for_selector("#freshness[data-state=live]")
     return page
 
 
@@ -66,7 +66,9 @@ def _violations(page):
 def test_without_scripts_the_facts_still_show(visit, aside, name):
     page = _open(visit, aside, PAGES[name], width=360, scripts=False)
     text = page.inner_text("main")
-    assert {"fleet": "1 of 2 runs needs attention", "incident": "Rank 412 hung on n04", "run": "81\u2009400"}[name] in text
+    assert {"fleet": "1 of 2 runs needs attention", "incident": "Rank 412 hung on n04", "run": "81\u202f400"}[
+        name
+    ] in text
     assert page.inner_text("#freshness").startswith("Shown ")
 
 
@@ -89,8 +91,12 @@ def test_the_two_buttons_of_the_night_are_thumb_size_and_fixed_at_the_bottom(vis
 def test_the_sentence_is_the_largest_text_and_stands_in_the_first_screen(visit, aside):
     page = _open(visit, aside, PAGES["incident"], width=360, height=740)
     sizes = page.evaluate("[...document.querySelectorAll('main *')].map(e => parseFloat(getComputedStyle(e).fontSize))")
-    assert float(page.evaluate("parseFloat(getComputedStyle(document.getElementById('headline')).fontSize)")) == max(sizes)
-    assert page.query_selector("#state").bounding_box()["y"] + page.query_selector("#state").bounding_box()["height"] < 680
+    assert float(page.evaluate("parseFloat(getComputedStyle(document.getElementById('headline')).fontSize)")) == max(
+        sizes
+    )
+    assert (
+        page.query_selector("#state").bounding_box()["y"] + page.query_selector("#state").bounding_box()["height"] < 680
+    )
 
 
 def test_keyboard_users_can_skip_to_the_content(visit, aside):

@@ -120,4 +120,7 @@ def test_a_redis_that_is_gone_costs_a_log_line_and_nothing_else(monkeypatch, cap
 
 def test_numbers_travel_apart_from_html():
     packed = publish.pack(Topic("run", "a"), Fragment(content="<p>", seq=3, after=2, series={"at": [1]}), 5)
-    assert [sorted(one) for one in packed] == [["after", "content", "seq", "topic", "version"], ["seq", "series", "topic", "version"]]
+    assert [sorted(one) for one in packed] == [
+        ["after", "content", "seq", "topic", "version"],
+        ["seq", "series", "topic", "version"],
+    ]

@@ -10,7 +10,19 @@ def test_a_topic_is_written_as_it_was_read(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "fleet:1", "run:", "run:../etc", "run:a b", "incident:0", "incident:x", "incident:-1", "node:n01", "run:" + "a" * 101]
+    "text",
+    [
+        "",
+        "fleet:1",
+        "run:",
+        "run:../etc",
+        "run:a b",
+        "incident:0",
+        "incident:x",
+        "incident:-1",
+        "node:n01",
+        "run:" + "a" * 101,
+    ],
 )
 def test_anything_else_is_refused_and_the_field_is_named(text):
     with pytest.raises(Invalid) as refused:

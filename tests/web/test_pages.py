@@ -68,12 +68,24 @@ def test_a_note_is_shown_as_markdown_without_html(client, page, world):
 
 def test_the_run_page_names_the_restore_point_and_what_it_would_lose(page):
     html = page("/runs/llama-70b-v3/")
-    assert "81\u2009400" in html
+    assert "81\u202f400" in html
     assert "losing 70 steps" in html
     assert "3 of 32 files are missing" in html
 
 
-@pytest.mark.parametrize("path", ["/runs/", "/incidents/", "/incidents/?state=open", "/nodes/", "/nodes/n07/", "/nodes/head/", "/quarantine/", "/styleguide/"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/runs/",
+        "/incidents/",
+        "/incidents/?state=open",
+        "/nodes/",
+        "/nodes/n07/",
+        "/nodes/head/",
+        "/quarantine/",
+        "/styleguide/",
+    ],
+)
 def test_the_other_pages_open(page, path):
     assert "<h1" in page(path)
 

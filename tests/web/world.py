@@ -72,7 +72,13 @@ def _nodes(now, ago):
             hardware={"gpus": [{"index": 0, "uuid": "GPU-77aa", "model": "H100", "memory_bytes": 85_000_000_000}]},
         )  # fmt: skip
     Node.objects.create(
-        name="head", state="healthy", head=True, state_since=now, enrolled_at=now, last_seen_at=now, labels={"rack": "r1"}
+        name="head",
+        state="healthy",
+        head=True,
+        state_since=now,
+        enrolled_at=now,
+        last_seen_at=now,
+        labels={"rack": "r1"},
     )
     return made
 
@@ -135,9 +141,20 @@ def _machine(run, now):
     say("attempt.started", "head", nodes=["n01", "n02", "n03", "n04"], world_size=4, scheduler="local", job_id="1")
     for rank in range(4):
         say("rank.started", f"n0{rank + 1}", rank, node=f"n0{rank + 1}", local_rank=0, pid=100 + rank)
-        say("rank.window", f"n0{rank + 1}", rank, first_step=81_461, last_step=81_470, compute_ms=4100 + 300 * (rank == 3), wait_ms=900, data_ms=20)
+        say(
+            "rank.window",
+            f"n0{rank + 1}",
+            rank,
+            first_step=81_461,
+            last_step=81_470,
+            compute_ms=4100 + 300 * (rank == 3),
+            wait_ms=900,
+            data_ms=20,
+        )
     reducer.sweep(at)
-    Machine.objects.update_or_create(run=run, defaults={"name": f"run:{run.pk}", "snapshot": reducer.snapshot(), "swept_at": now})
+    Machine.objects.update_or_create(
+        run=run, defaults={"name": f"run:{run.pk}", "snapshot": reducer.snapshot(), "swept_at": now}
+    )
 
 
 def _open(run, ago):
@@ -179,7 +196,14 @@ def _open(run, ago):
             stream, kind, sentence, at=ago(seconds + (40 if kind == "confirmed" else 0)), now=ago(seconds),
             actor_kind=actor_kind, actor=actor, data={"attempt": 2} if kind == "decision" else None,
         )  # fmt: skip
-    tell(f"run:{run.name}", "launch", "Launched attempt 2 on n01, n02, n03, n04 from step 78900.", at=ago(3900), now=ago(3900), actor_kind="runbook")
+    tell(
+        f"run:{run.name}",
+        "launch",
+        "Launched attempt 2 on n01, n02, n03, n04 from step 78900.",
+        at=ago(3900),
+        now=ago(3900),
+        actor_kind="runbook",
+    )
     return incident, execution
 
 

@@ -17,7 +17,13 @@ def execution(at, **more):
 
 
 def step(name, state="waiting", **more):
-    facts = {"index": RUNBOOK.index(name), "name": name, "state": state, "try_number": 1, "started_at": NOW - timedelta(seconds=8)}
+    facts = {
+        "index": RUNBOOK.index(name),
+        "name": name,
+        "state": state,
+        "try_number": 1,
+        "started_at": NOW - timedelta(seconds=8),
+    }
     return StepRun(**{**facts, **more})
 
 
@@ -29,7 +35,7 @@ def test_it_says_the_step_under_way_and_its_place():
 
 def test_a_step_whose_facts_are_known_names_them():
     said = progress(execution("choose_nodes", context={"restore_step": 81_400, "new_attempt": 8}), [], RUNBOOK, NOW)
-    assert said.next == "restart from step 81\u2009400"
+    assert said.next == "restart from step 81\u202f400"
 
 
 def test_a_step_whose_facts_are_not_known_yet_shows_no_question_mark():

@@ -33,7 +33,11 @@ def incident(**more):
         ({"klass": "fail_slow"}, {}, "Run llama needs attention"),
         ({"state": "mitigated"}, {"state": "running"}, "Run llama is training again"),
         ({"state": "mitigated"}, {"state": "recovering"}, "Run llama is held up no longer"),
-        ({"state": "resolved"}, {"state": "running", "high_water_step": 81_500}, "Run llama recovered, step 81\u2009500"),
+        (
+            {"state": "resolved"},
+            {"state": "running", "high_water_step": 81_500},
+            "Run llama recovered, step 81\u202f500",
+        ),
         ({"state": "resolved"}, {"state": "completed"}, "Run llama has completed"),
     ],
 )
@@ -64,7 +68,7 @@ def test_without_a_runbook_it_says_why_nothing_is_done():
 def test_the_cost_of_an_open_incident_ticks_from_its_first_bad_moment():
     price = cost.of_incident(incident(), 2048, NOW)
     assert price.ticking
-    assert price.words == "2\u2009048 GPUs idle · 11 min · 375 GPU-h"
+    assert price.words == "2\u202f048 GPUs idle · 11 min · 375 GPU-h"
 
 
 def test_the_cost_of_a_mitigated_incident_is_what_was_measured():

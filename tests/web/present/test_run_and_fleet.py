@@ -22,9 +22,9 @@ def run(state="running", **more):
     ("state", "sentence"),
     [
         ("waiting", "Run llama has not started yet"),
-        ("running", "Run llama is training, step 1\u2009200"),
+        ("running", "Run llama is training, step 1\u202f200"),
         ("recovering", "Run llama is stopped and being recovered"),
-        ("completed", "Run llama has completed at step 1\u2009200"),
+        ("completed", "Run llama has completed at step 1\u202f200"),
     ],
 )
 def test_a_run_says_how_it_stands(state, sentence):
@@ -37,7 +37,14 @@ def test_a_held_run_says_that_nothing_will_be_done():
 
 def attempts():
     return [
-        Attempt(number=1, started_at=ago(100), first_step_at=ago(90), last_step_at=ago(50), exited_at=ago(45), reason="failed"),
+        Attempt(
+            number=1,
+            started_at=ago(100),
+            first_step_at=ago(90),
+            last_step_at=ago(50),
+            exited_at=ago(45),
+            reason="failed",
+        ),
         Attempt(number=2, started_at=ago(30), first_step_at=ago(20), last_step_at=ago(5)),
     ]
 
@@ -48,7 +55,13 @@ def causes(pieces):
 
 def test_the_strip_gives_each_second_one_cause_and_leaves_no_hole():
     pieces = present.strip(attempts(), ago(100), NOW)
-    assert causes(pieces) == [("start", 0, 100), ("train", 100, 400), ("down", 500, 200), ("start", 700, 100), ("train", 800, 200)]
+    assert causes(pieces) == [
+        ("start", 0, 100),
+        ("train", 100, 400),
+        ("down", 500, 200),
+        ("start", 700, 100),
+        ("train", 800, 200),
+    ]
 
 
 def test_an_attempt_that_stands_still_is_not_counted_as_training():
@@ -76,19 +89,32 @@ def test_the_fleet_says_in_one_sentence_how_it_stands(states, needing, sentence)
 
 
 def node(name, state="healthy", seen=2, rack="r1", **more):
-    return Node(name=name, state=state, last_seen_at=None if seen is None else ago(seen), labels={"rack": rack} if rack else {}, **more)
+    return Node(
+        name=name,
+        state=state,
+        last_seen_at=None if seen is None else ago(seen),
+        labels={"rack": rack} if rack else {},
+        **more,
+    )
 
 
 def test_nodes_are_grouped_by_rack():
     groups = fleet.racks([node("b", rack="r2"), node("a"), node("c", rack=None)], NOW)
-    assert [(group.name, [cell.name for cell in group.cells]) for group in groups] == [("no rack", ["c"]), ("r1", ["a"]), ("r2", ["b"])]
+    assert [(group.name, [cell.name for cell in group.cells]) for group in groups] == [
+        ("no rack", ["c"]),
+        ("r1", ["a"]),
+        ("r2", ["b"]),
+    ]
 
 
 def test_silence_greys_a_node_and_never_turns_it_into_a_failure():
     silent = fleet.cell(node("a", seen=400), NOW)
     assert silent.old
     assert silent.badge.word == "Healthy"
-    assert fleet.node_sentence(node("a", seen=400), NOW) == ("Node a was last heard 6 min ago; it was healthy then", "warn")
+    assert fleet.node_sentence(node("a", seen=400), NOW) == (
+        "Node a was last heard 6 min ago; it was healthy then",
+        "warn",
+    )
 
 
 def test_a_node_that_never_spoke_is_not_called_healthy():
