@@ -16,14 +16,24 @@ import pytest
 from django.conf import settings
 from django.db import connection
 from django.test import Client
+from playwright.sync_api import sync_playwright
+
+from controlplane.live import actions
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
 ARGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 40
+APPLICATION = "controlplane.asgi:application"
 
 
 def pytest_collection_modifyitems(items):
@@ -34,6 +44,16 @@ def pytest_collection_modifyitems(items):
         item.add_marker(pytest.mark.browser)
         if not Path(CHROMIUM).exists():
             item.add_marker(missing)
+
+
+def _address():
+    """The test database's address, for another process."""
+    place = connection.settings_dict
+    port, query = place["PORT"] or 5432, ""
+    host = str(place["HOST"] or "127.0.0.1")
+    if host.startswith("/"):
+        host, query = "", f"?host={host}"
+    return f"postgresql://{place['USER']}:{place['PASSWORD']}@{host}:{port}/{place['NAME']}{query}"
 
 
 class Server:
@@ -47,18 +67,17 @@ class Server:
         self.process = None
 
     def start(self):
-        host = {**settings.DATABASES["default"], **connection.settings_dict}
-        url = f"postgresql://{host['USER']}:{host['PASSWORD']}@{host['HOST'] or '127.0.0.1'}:{host['PORT']}/{host['NAME']}"
-        if str(host["HOST"]).startswith("/"):
-            url = f"postgresql://{host['USER']}:{host['PASSWORD']}@/{host['NAME']}?host={host['HOST']}&port={host['PORT']}"
         environment = {
-            **os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "controlplane.settings.test",
+            **os.environ,
+            "DATABASE_URL": _address(),
+            "DJANGO_SETTINGS_MODULE": "controlplane.settings.test",
             "MIDDLEWATCH_SECRET_KEY": settings.SECRET_KEY,
-        }  # fmt: skip
+        }
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--port", str(self.port), "--log-level", "warning"],
-            cwd=ROOT, env=environment,
-        )  # fmt: skip
+            [sys.executable, "-m", "uvicorn", APPLICATION, "--port", str(self.port), "--log-level", "warning"],
+            cwd=ROOT,
+            env=environment,
+        )
         self._wait()
 
     def _wait(self):
@@ -94,8 +113,6 @@ def chromium():
 
     Django refuses to flush the database beside a running loop unless it is told that nothing else uses the connection.
     """
-    from playwright.sync_api import sync_playwright
-
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
@@ -124,8 +141,6 @@ def aside():
 @pytest.fixture
 def beating():
     """Let the workers' beat go on, as beat and a worker would."""
-    from controlplane.live import actions
-
     over = threading.Event()
 
     def beat():
@@ -152,9 +167,13 @@ def visit(transactional_db, server, chromium, aside, beating):
 
     def go(user, path, *, width=1280, theme="light", scripts=True, height=900, clock=False):
         context = chromium.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme, java_script_enabled=scripts,
-            reduced_motion="reduce", timezone_id="Europe/Berlin", locale="en-GB",
-        )  # fmt: skip
+            viewport={"width": width, "height": height},
+            color_scheme=theme,
+            java_script_enabled=scripts,
+            reduced_motion="reduce",
+            timezone_id="Europe/Berlin",
+            locale="en-GB",
+        )
         contexts.append(context)
         if user is not None:
             context.add_cookies(

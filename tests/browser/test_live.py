@@ -4,15 +4,18 @@ from datetime import UTC, datetime
 
 from playwright.sync_api import expect
 
-from tests.web.world import build, person
+from controlplane.chronicle.actions import tell
+from controlplane.incidents import actions
+from controlplane.incidents.models import Incident
+from controlplane.live.actions import touch
+from controlplane.runs.models import Run
+from tests.web.world import build, person, report_steps
 
 OF_THE_LOSS = ("WebSocket", "ERR_CONNECTION", "htmx:ws:error")
 """What the browser says of a server that is gone, and rightly so."""
 
 
 def _tell(incident_id, sentence, kind="step"):
-    from controlplane.chronicle.actions import tell
-
     now = datetime.now(UTC)
     tell(f"incident:{incident_id}", kind, sentence, at=now, now=now, actor_kind="runbook", actor="R-01")
 
@@ -47,9 +50,6 @@ def test_the_state_card_the_title_and_the_buttons_follow_the_incident(visit, asi
     page, world = _incident(visit, aside)
 
     def resolve():
-        from controlplane.incidents import actions
-        from controlplane.incidents.models import Incident
-
         actions.resolve_by_hand(Incident.objects.get(pk=world.incident.pk), "bo", datetime.now(UTC))
 
     aside(resolve)
@@ -134,21 +134,16 @@ def test_an_open_details_stays_open_while_the_state_changes(visit, aside):
     page, world = _incident(visit, aside)
     page.click("#side details summary")
 
-    def touch():
-        from controlplane.live.actions import touch
-        from controlplane.runs.models import Run
-
+    def hold():
         Run.objects.filter(pk=world.run.pk).update(held=True, held_by="bo")
         touch(f"incident:{world.incident.pk}")
 
-    aside(touch)
+    aside(hold)
     page.wait_for_selector("#state:has-text('held by bo')")
     assert page.get_attribute("#side details", "open") is not None
 
 
 def test_the_charts_are_drawn_and_grow_by_numbers_alone(visit, aside):
-    from tests.web.world import report_steps
-
     user = aside(person)
     aside(build)
     page = visit(user, "/runs/vision-7b/")
@@ -156,8 +151,6 @@ def test_the_charts_are_drawn_and_grow_by_numbers_alone(visit, aside):
     page.wait_for_selector("#freshness[data-state=live]")
 
     def more():
-        from controlplane.live.actions import touch
-
         report_steps("vision-7b", datetime.now(UTC), first=500, count=3, every_s=0.2, tokens=1_000_000)
         touch("run:vision-7b", region="series")
 

@@ -32,10 +32,7 @@ def _open(visit, aside, path, **how):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_readable_by_everybody_and_never_scrolls_sideways(visit, aside, name):
-    if name == "styleguide":
-        page = visit(aside(person), PAGES[name])
-    else:
-        page = _open(visit, aside, PAGES[name])
+    page = visit(aside(person), PAGES[name]) if name == "styleguide" else _open(visit, aside, PAGES[name])
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 780})
         for theme in THEMES:

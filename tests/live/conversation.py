@@ -9,9 +9,15 @@ class Socket(ApplicationCommunicator):
     def __init__(self, application, path, headers):
         path, _, query = path.partition("?")
         scope = {
-            "type": "websocket", "path": path, "raw_path": path.encode(), "query_string": query.encode(), "headers": headers,
-            "subprotocols": [], "client": ["127.0.0.1", 1], "server": ["testserver", 80],
-        }  # fmt: skip
+            "type": "websocket",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": headers,
+            "subprotocols": [],
+            "client": ["127.0.0.1", 1],
+            "server": ["testserver", 80],
+        }
         super().__init__(application, scope)
 
     async def connect(self):

@@ -42,9 +42,9 @@ def test_nothing_leaves_before_the_commit(sent):
 
 @pytest.mark.django_db(transaction=True)
 def test_nothing_leaves_after_a_rollback(sent):
-    with pytest.raises(RuntimeError), transaction.atomic():
+    with transaction.atomic():
         actions.touch("incident:7")
-        raise RuntimeError
+        transaction.set_rollback(True)
     assert sent == []
 
 
@@ -62,9 +62,9 @@ def test_touches_of_one_transaction_are_rendered_once(sent):
 def test_a_touch_of_a_savepoint_that_is_undone_takes_no_other_touch_with_it(sent):
     with transaction.atomic():
         actions.touch("incident:7")
-        with pytest.raises(RuntimeError), transaction.atomic():
+        with transaction.atomic():
             actions.touch("incident:8")
-            raise RuntimeError
+            transaction.set_rollback(True)
     assert [topic for topic, _ in sent] == ["incident:7"]
 
 

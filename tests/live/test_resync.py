@@ -4,9 +4,11 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+import redis
 
 from controlplane.chronicle.actions import tell
 from controlplane.live import store
+from controlplane.web import fragments
 from tests.web.world import build, person
 
 pytestmark = pytest.mark.django_db
@@ -63,8 +65,6 @@ def test_a_stranger_gets_nothing(client, world):
 
 
 def test_without_redis_a_page_still_catches_up_and_is_told_that_it_is_stale(client, world, monkeypatch):
-    import redis
-
     gone = redis.Redis(host="127.0.0.1", port=1, socket_connect_timeout=0.2)
     monkeypatch.setattr(store, "client", lambda: gone)
     client.force_login(person())
@@ -74,8 +74,6 @@ def test_without_redis_a_page_still_catches_up_and_is_told_that_it_is_stale(clie
 
 
 def test_a_long_absence_is_made_up_for_in_pieces(client, world, monkeypatch):
-    from controlplane.web import fragments
-
     monkeypatch.setattr(fragments, "MAX_ENTRIES", 2)
     client.force_login(person())
     topic, now = f"incident:{world.incident.pk}", datetime.now(UTC)

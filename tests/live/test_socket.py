@@ -3,13 +3,17 @@
 import asyncio
 
 import pytest
+from channels.auth import AuthMiddlewareStack
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
+from channels.routing import URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
 from django.conf import settings
 from django.test import Client
+from django.urls import path
 
 from controlplane.access.models import User
-from controlplane.live import consumers, store
+from controlplane.live import consumers, pulse, store
 from controlplane.live.routing import application
 from controlplane.live.topics import Topic
 from tests.live.conversation import Socket
@@ -59,11 +63,6 @@ def test_another_site_cannot_open_a_socket(settings):
     cookie = _cookie()
 
     async def talk():
-        from channels.auth import AuthMiddlewareStack
-        from channels.routing import URLRouter
-        from channels.security.websocket import AllowedHostsOriginValidator
-        from django.urls import path
-
         strict = AllowedHostsOriginValidator(
             AuthMiddlewareStack(URLRouter([path("live/", consumers.LiveConsumer.as_asgi())]))
         )
@@ -134,8 +133,6 @@ def test_a_person_whose_account_was_closed_is_shown_out(monkeypatch):
 
 
 def test_no_ping_is_sent_while_a_server_behind_us_is_gone(monkeypatch):
-    from controlplane.live import pulse
-
     monkeypatch.setattr(consumers, "PING_S", 0.05)
     monkeypatch.setattr(consumers, "PULSE", pulse.Pulse())
     monkeypatch.setattr(pulse, "take", lambda: pulse.Reading(ok=False))

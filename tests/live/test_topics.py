@@ -1,4 +1,5 @@
 import pytest
+from channels.layers import BaseChannelLayer
 
 from controlplane.domain.errors import Invalid
 from controlplane.live.topics import MAX_TOPICS, Topic, parse, parse_list, parse_since
@@ -55,6 +56,4 @@ def test_a_known_number_must_be_a_number(value):
 
 
 def test_a_group_name_is_one_that_the_channel_layer_takes():
-    from channels.layers import BaseChannelLayer
-
     BaseChannelLayer().require_valid_group_name(parse("run:llama-70b.v3").group)

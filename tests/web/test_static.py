@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from django.template.loader import get_template
 
+from controlplane.domain.chronicle import kinds
 from controlplane.web.present import badges
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,8 +35,6 @@ def test_every_badge_has_an_icon_and_a_word():
 
 
 def test_every_kind_of_entry_has_an_icon_that_exists():
-    from controlplane.domain.chronicle import kinds
-
     sprite = set(re.findall(r'symbol id="([a-z]+)"', (ROOT / "static/img/icons.svg").read_text()))
     assert {look.icon for look in [*kinds.LOOKS.values(), kinds.UNKNOWN]} <= sprite
 

@@ -41,13 +41,26 @@ def build(now: datetime | None = None) -> World:
     ago = lambda seconds: now - timedelta(seconds=seconds)  # noqa: E731
     nodes = _nodes(now, ago)
     run = Run.objects.create(
-        name="llama-70b-v3", state="recovering", launcher="head", nodes_wanted=4, gpus_per_node=8,
-        created_at=ago(90000), high_water_step=81_470, high_water_at=ago(130), policy={"hang_floor_s": 30},
-    )  # fmt: skip
+        name="llama-70b-v3",
+        state="recovering",
+        launcher="head",
+        nodes_wanted=4,
+        gpus_per_node=8,
+        created_at=ago(90000),
+        high_water_step=81_470,
+        high_water_at=ago(130),
+        policy={"hang_floor_s": 30},
+    )
     Run.objects.create(
-        name="vision-7b", state="running", launcher="head", nodes_wanted=2, gpus_per_node=8, created_at=ago(40000),
-        high_water_step=4_203, high_water_at=ago(1),
-    )  # fmt: skip
+        name="vision-7b",
+        state="running",
+        launcher="head",
+        nodes_wanted=2,
+        gpus_per_node=8,
+        created_at=ago(40000),
+        high_water_step=4_203,
+        high_water_at=ago(1),
+    )
     _attempts(run, ago)
     _checkpoints(run, ago)
     past = _past(run, ago)
@@ -65,12 +78,17 @@ def _nodes(now, ago):
     for index, state in enumerate(states, start=1):
         name = f"n{index:02d}"
         made[name] = Node.objects.create(
-            name=name, state=state, state_since=ago(4000), enrolled_at=ago(90000), agent_version="0.1.0",
-            incarnation="0f3c9a77", labels={"rack": f"r{1 + index // 5}"},
+            name=name,
+            state=state,
+            state_since=ago(4000),
+            enrolled_at=ago(90000),
+            agent_version="0.1.0",
+            incarnation="0f3c9a77",
+            labels={"rack": f"r{1 + index // 5}"},
             last_seen_at=None if state == "unknown" else ago(400 if name == "n04" else 2),
             state_reason="ECC errors on GPU 3" if state == "quarantined" else "",
             hardware={"gpus": [{"index": 0, "uuid": "GPU-77aa", "model": "H100", "memory_bytes": 85_000_000_000}]},
-        )  # fmt: skip
+        )
     Node.objects.create(
         name="head",
         state="healthy",
@@ -86,42 +104,86 @@ def _nodes(now, ago):
 def _attempts(run, ago):
     nodes = ["n01", "n02", "n03", "n04"]
     Attempt.objects.create(
-        run=run, number=1, state="exited", nodes=nodes, world_size=32, started_at=ago(7200), first_step_at=ago(7100),
-        last_step=79_000, last_step_at=ago(4000), exited_at=ago(3980), reason="failed", exit_code=1,
-    )  # fmt: skip
+        run=run,
+        number=1,
+        state="exited",
+        nodes=nodes,
+        world_size=32,
+        started_at=ago(7200),
+        first_step_at=ago(7100),
+        last_step=79_000,
+        last_step_at=ago(4000),
+        exited_at=ago(3980),
+        reason="failed",
+        exit_code=1,
+    )
     Attempt.objects.create(
-        run=run, number=2, state="running", nodes=nodes, world_size=32, started_at=ago(3900), first_step_at=ago(3800),
-        resume_step=78_900, last_step=81_470, last_step_at=ago(130),
-    )  # fmt: skip
+        run=run,
+        number=2,
+        state="running",
+        nodes=nodes,
+        world_size=32,
+        started_at=ago(3900),
+        first_step_at=ago(3800),
+        resume_step=78_900,
+        last_step=81_470,
+        last_step_at=ago(130),
+    )
 
 
 def _checkpoints(run, ago):
     for step, state, seconds, why in (
-        (81_450, "torn", 160, "3 of 32 files are missing"), (81_400, "complete", 400, ""), (81_200, "verified", 1400, ""),
-    ):  # fmt: skip
+        (81_450, "torn", 160, "3 of 32 files are missing"),
+        (81_400, "complete", 400, ""),
+        (81_200, "verified", 1400, ""),
+    ):
         Checkpoint.objects.create(
-            run=run, step=step, path=f"step-{step}", state=state, why=why, attempt=2, bytes=140_000_000_000, files=32,
-            began_at=ago(seconds + 20), completed_at=ago(seconds) if state != "torn" else None,
-        )  # fmt: skip
+            run=run,
+            step=step,
+            path=f"step-{step}",
+            state=state,
+            why=why,
+            attempt=2,
+            bytes=140_000_000_000,
+            files=32,
+            began_at=ago(seconds + 20),
+            completed_at=ago(seconds) if state != "torn" else None,
+        )
 
 
 def _past(run, ago):
     return Incident.objects.create(
-        run=run, attempt=1, klass="hang", state="resolved", title="Rank 7 of llama-70b-v3 stopped in all-reduce",
-        began_at=ago(4000), opened_at=ago(3990), confirmed_at=ago(3985), mitigated_at=ago(3800), resolved_at=ago(3700),
+        run=run,
+        attempt=1,
+        klass="hang",
+        state="resolved",
+        title="Rank 7 of llama-70b-v3 stopped in all-reduce",
+        began_at=ago(4000),
+        opened_at=ago(3990),
+        confirmed_at=ago(3985),
+        mitigated_at=ago(3800),
+        resolved_at=ago(3700),
         losses={"steps": 100, "seconds": 200.0, "gpu_hours": 1.78, "confidence": "measured"},
-    )  # fmt: skip
+    )
 
 
 def report_steps(name, now, *, first=1, count=120, every_s=5.1, tokens=4_194_304):
     """Put steps into the event log, the last one just before `now`, as rank 0 would report them."""
     events = [
         make_event(
-            "rank.step", at_ms=int((now.timestamp() - (count - index) * every_s) * 1000), seq=first + index, run=name,
-            attempt=2, rank=0, step=first + index, duration_ms=1000 * every_s + 180 * math.sin(index / 3), tokens=tokens, loss=1.8,
+            "rank.step",
+            at_ms=int((now.timestamp() - (count - index) * every_s) * 1000),
+            seq=first + index,
+            run=name,
+            attempt=2,
+            rank=0,
+            step=first + index,
+            duration_ms=1000 * every_s + 180 * math.sin(index / 3),
+            tokens=tokens,
+            loss=1.8,
         )
         for index in range(count)
-    ]  # fmt: skip
+    ]
     agent = AgentIdentity(node="n01", incarnation=f"life-{name}-{first}")
     batch = decode_batch(encode_batch(Batch(agent=agent, sent_at_ms=1, events=events)))
     with transaction.atomic(), connection.cursor() as cursor:
@@ -134,9 +196,20 @@ def _machine(run, now):
     at = now.timestamp()
 
     def say(kind, sender, rank=None, **data):
-        reducer.observe(Signal(
-            kind=kind, received=at, at_ms=int(at * 1000), node=sender, incarnation="i", run=run.name, attempt=2, rank=rank, data=data,
-        ), at)  # fmt: skip
+        reducer.observe(
+            Signal(
+                kind=kind,
+                received=at,
+                at_ms=int(at * 1000),
+                node=sender,
+                incarnation="i",
+                run=run.name,
+                attempt=2,
+                rank=rank,
+                data=data,
+            ),
+            at,
+        )
 
     say("attempt.started", "head", nodes=["n01", "n02", "n03", "n04"], world_size=4, scheduler="local", job_id="1")
     for rank in range(4):
@@ -159,30 +232,57 @@ def _machine(run, now):
 
 def _open(run, ago):
     incident = Incident.objects.create(
-        run=run, attempt=2, klass="hang", title="Rank 412 hung on n04: no step for 2 min, expected every 5.1 s",
-        began_at=ago(128), opened_at=ago(70), confirmed_at=ago(65),
-        blamed=[{"entity": "node:n04", "score": 5.1, "margin": 3.0}, {"entity": "node:n02", "score": 2.1, "margin": -3.0}],
+        run=run,
+        attempt=2,
+        klass="hang",
+        title="Rank 412 hung on n04: no step for 2 min, expected every 5.1 s",
+        began_at=ago(128),
+        opened_at=ago(70),
+        confirmed_at=ago(65),
+        blamed=[
+            {"entity": "node:n04", "score": 5.1, "margin": 3.0},
+            {"entity": "node:n02", "score": 2.1, "margin": -3.0},
+        ],
         cleared=["node:n01"],
-    )  # fmt: skip
+    )
     Finding.objects.create(
-        incident=incident, key="hang:2", detector="D-01", klass="hang", stage="confirmed", entity="rank:412",
-        began_at=ago(128), found_at=ago(70), confirmed_at=ago(65), facts={"deadline_s": 15.3, "median_step_s": 5.1},
+        incident=incident,
+        key="hang:2",
+        detector="D-01",
+        klass="hang",
+        stage="confirmed",
+        entity="rank:412",
+        began_at=ago(128),
+        found_at=ago(70),
+        confirmed_at=ago(65),
+        facts={"deadline_s": 15.3, "median_step_s": 5.1},
         evidence=[
             {"at": 0, "weight": 3.0, "entity": "rank:412", "text": "rank 412 is absent from all-reduce 9911"},
             {"at": 0, "weight": 1.5, "entity": "node:n04", "text": "the process of rank 412 is in state D"},
         ],
-    )  # fmt: skip
+    )
     execution = Execution.objects.create(
-        runbook="restart-from-checkpoint", version=1, incident=incident, run=run, attempt=2, state="waiting",
-        step_index=2, created_at=ago(64), key=f"execution:{incident.pk}:2",
-    )  # fmt: skip
+        runbook="restart-from-checkpoint",
+        version=1,
+        incident=incident,
+        run=run,
+        attempt=2,
+        state="waiting",
+        step_index=2,
+        created_at=ago(64),
+        key=f"execution:{incident.pk}:2",
+    )
     for index, (name, state) in enumerate((("collect", "done"), ("confirm", "done"), ("stop", "waiting"))):
         StepRun.objects.create(
-            execution=execution, index=index, name=name, state=state, started_at=ago(60 - 10 * index),
+            execution=execution,
+            index=index,
+            name=name,
+            state=state,
+            started_at=ago(60 - 10 * index),
             finished_at=ago(55 - 10 * index) if state == "done" else None,
             deadline=ago(-45) if state == "waiting" else None,
             sentence="Collected stacks: 31 of 32 ranks answered." if name == "collect" else "",
-        )  # fmt: skip
+        )
     stream = f"incident:{incident.pk}"
     said = (
         ("opened", "Run llama-70b-v3 made no step for 70 s; its deadline was 15.3 s.", 70, "detector", "D-01"),
@@ -193,9 +293,15 @@ def _open(run, ago):
     )
     for kind, sentence, seconds, actor_kind, actor in said:
         tell(
-            stream, kind, sentence, at=ago(seconds + (40 if kind == "confirmed" else 0)), now=ago(seconds),
-            actor_kind=actor_kind, actor=actor, data={"attempt": 2} if kind == "decision" else None,
-        )  # fmt: skip
+            stream,
+            kind,
+            sentence,
+            at=ago(seconds + (40 if kind == "confirmed" else 0)),
+            now=ago(seconds),
+            actor_kind=actor_kind,
+            actor=actor,
+            data={"attempt": 2} if kind == "decision" else None,
+        )
     tell(
         f"run:{run.name}",
         "launch",
@@ -209,7 +315,14 @@ def _open(run, ago):
 
 def _ledger(node, incident, ago):
     LedgerEntry.objects.create(
-        node=node, at=ago(4000), from_state="healthy", to_state="quarantined", reason="ECC errors on GPU 3",
-        evidence=[{"text": "12 uncorrected ECC errors in 10 min"}], actor_kind="runbook", actor="R-01",
-        incident_id=incident.pk, strike=True,
-    )  # fmt: skip
+        node=node,
+        at=ago(4000),
+        from_state="healthy",
+        to_state="quarantined",
+        reason="ECC errors on GPU 3",
+        evidence=[{"text": "12 uncorrected ECC errors in 10 min"}],
+        actor_kind="runbook",
+        actor="R-01",
+        incident_id=incident.pk,
+        strike=True,
+    )

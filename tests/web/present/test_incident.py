@@ -18,9 +18,16 @@ def run(**more):
 
 def incident(**more):
     facts = {
-        "pk": 42, "run_id": 1, "klass": "hang", "title": "Rank 412 hung on n-0417", "severity": "critical", "state": "open",
-        "began_at": NOW - timedelta(minutes=11), "opened_at": NOW - timedelta(minutes=10), "confirmed_at": NOW - timedelta(minutes=9),
-    }  # fmt: skip
+        "pk": 42,
+        "run_id": 1,
+        "klass": "hang",
+        "title": "Rank 412 hung on n-0417",
+        "severity": "critical",
+        "state": "open",
+        "began_at": NOW - timedelta(minutes=11),
+        "opened_at": NOW - timedelta(minutes=10),
+        "confirmed_at": NOW - timedelta(minutes=9),
+    }
     return Incident(**{**facts, **more})
 
 

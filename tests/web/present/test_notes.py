@@ -12,10 +12,16 @@ def test_markdown_is_rendered():
 @pytest.mark.parametrize(
     "hostile",
     [
-        "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "[x](javascript:alert(1))", "![x](https://example.org/pixel.png)",
-        "<a href='javascript:alert(1)'>x</a>", "[x](data:text/html,hi)", "<svg onload=alert(1)>", "<style>*{display:none}</style>",
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "[x](javascript:alert(1))",
+        "![x](https://example.org/pixel.png)",
+        "<a href='javascript:alert(1)'>x</a>",
+        "[x](data:text/html,hi)",
+        "<svg onload=alert(1)>",
+        "<style>*{display:none}</style>",
     ],
-)  # fmt: skip
+)
 def test_nothing_hostile_survives(hostile):
     shown = html(hostile).lower()
     for tag in ("<script", "<img", "<svg", "<style", 'href="javascript', 'href="data'):
