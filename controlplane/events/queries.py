@@ -105,6 +105,17 @@ def speaks_for_name(node: str, incarnation: str) -> bool | None:
     return None if row is None else bool(row[0])
 
 
+def names_in_dispute(nodes: Collection[str], since: datetime) -> set[str]:
+    """Return those of `nodes` whose name another machine was refused after `since` (methods 11.6)."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT DISTINCT node FROM events_stream WHERE node = ANY(%s) AND last_seen_at > %s"
+            " AND identity <> '' AND NOT holder AND NOT superseded",
+            [list(nodes), since],
+        )
+        return {node for (node,) in cursor.fetchall()}
+
+
 def last_id() -> int:
     """Return the id of the newest event, 0 for an empty log."""
     with connection.cursor() as cursor:

@@ -1,7 +1,7 @@
 """What is written about nodes: their hello, when they were seen, and their state."""
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -13,13 +13,16 @@ from controlplane.domain.signals import Signal
 from controlplane.events import queries as events
 from controlplane.fleet.models import Node, NodeState
 
+DISPUTE_ENDS = timedelta(minutes=5)
+"""How long a refused machine must keep quiet before its name counts as undisputed."""
+
 
 def hello(signal: Signal, now: datetime) -> Node | None:
     """Take down how an agent introduced its machine (`node.hello`); returns the node, None if unknown.
 
     Another machine under a name whose holder is alive changes nothing but the
-    flag `identity_conflict`: neither is acted on as the other (methods 11.6). The
-    flag is taken back by a hello of the one machine after the other fell silent.
+    flag `identity_conflict`: neither is acted on as the other (methods 11.6). `seen`
+    takes the flag back when the other has kept quiet for `DISPUTE_ENDS`.
     """
     with transaction.atomic():
         node = Node.objects.select_for_update().filter(name=signal.node).first()
@@ -54,8 +57,6 @@ def _holder(node: Node) -> identity.Holder | None:
 
 def _introduce(node: Node, signal: Signal, hardware: Mapping[str, Any], machine: str) -> None:
     data = signal.data
-    if node.incarnation != signal.incarnation:
-        node.identity_conflict = False
     node.incarnation, node.identity = signal.incarnation, machine
     node.boot_id = str(data.get("boot_id") or "")[:64]
     node.labels, node.hardware = dict(_mapping(data.get("labels"))), dict(hardware)
@@ -77,8 +78,14 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def seen(node_names: Collection[str], now: datetime) -> int:
-    """Note that events of these nodes arrived by `now`; a time never goes back."""
+    """Note that events of these nodes arrived by `now`; a time never goes back.
+
+    Also flags names that another machine still asks for, and takes the flag from the others.
+    """
     known = Node.objects.filter(name__in=node_names)
+    disputed = events.names_in_dispute(node_names, now - DISPUTE_ENDS)
+    known.filter(identity_conflict=False, name__in=disputed).update(identity_conflict=True)
+    known.filter(identity_conflict=True).exclude(name__in=disputed).update(identity_conflict=False)
     return known.filter(Q(last_seen_at=None) | Q(last_seen_at__lt=now)).update(last_seen_at=now)
 
 

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from controlplane.fleet import commands, tokens
-from controlplane.ingest.database import ANSWER_TIMEOUT_S, AWAY, conninfo
+from controlplane.ingest.database import ANSWER_TIMEOUT_S, conninfo
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Board:
         while True:
             try:
                 await self._listen()
-            except AWAY as error:
+            except (psycopg.Error, OSError, TimeoutError) as error:
                 self.listening = False
                 if failures % COMPLAIN_EVERY == 0:
                     log.warning("cannot listen for commands: %s", error)

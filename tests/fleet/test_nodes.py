@@ -55,7 +55,7 @@ def test_a_lost_gpu_does_not_make_another_machine():
 
 def test_another_machine_beside_a_living_one_is_flagged_and_not_taken_down():
     hello()
-    actions.seen(["n01"], NOW + timedelta(seconds=20))
+    Node.objects.update(last_seen_at=NOW + timedelta(seconds=20))
     node = hello("other", {"machine_id": "m2"}, NOW + timedelta(seconds=25))
     assert (node.incarnation, node.identity_conflict) == ("i1", True)
     assert queries.spares() == []
@@ -74,6 +74,17 @@ def test_a_hello_follows_what_was_decided_when_it_was_stored():
     assert hello("a", {"machine_id": "m1"}).incarnation == "a"
     late = NOW + timedelta(minutes=5)
     assert hello("b", {"machine_id": "m2"}, late).identity_conflict
+
+
+def test_a_name_is_in_dispute_until_the_other_machine_keeps_quiet():
+    with transaction.atomic(), connection.cursor() as cursor:
+        log.append(cursor, [factories.batch(factories.hello(1, machine_id="m1"), incarnation="a")], NOW)
+        log.append(cursor, [factories.batch(factories.hello(1, machine_id="m2"), incarnation="b")], NOW)
+    flags = []
+    for minutes in (0, 4, 5):
+        actions.seen(["n01"], NOW + timedelta(minutes=minutes))
+        flags.append(queries.node("n01").identity_conflict)
+    assert flags == [True, True, False]
 
 
 def test_a_hello_of_nobody_we_know_is_ignored():
