@@ -24,7 +24,8 @@ from controlplane.runs.leases import Lease, give_back, heard, take
 
 log = logging.getLogger(__name__)
 
-LEASE_S = 10.0
+LEASE_S = 5.0
+"""A dead worker keeps an execution from going on no longer than this."""
 MAX_TURNS = 64
 """More turns in one go than any runbook needs; what is left waits for the next wake-up."""
 LIVE = (ExecutionState.RUNNING, ExecutionState.WAITING)

@@ -8,7 +8,7 @@ from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery.choice import RunFacts
 from controlplane.runbooks import guards
 from controlplane.runbooks.models import Execution
-from controlplane.runbooks.partition import partition
+from controlplane.runs.machines import fleet_hold
 from controlplane.runs.models import Attempt, Run
 from controlplane.runs.times import moment, seconds
 
@@ -21,7 +21,7 @@ def run_facts(run: Run, attempt: Attempt, diagnosis: Diagnosis, policy: RunPolic
     fruitless = _fruitless(run, launches)
     return RunFacts(
         now=seconds(now), mode=run.mode, state=run.state, nodes=tuple(attempt.nodes),
-        bucket=guards.bucket_of(run, policy, now), held=run.held, held_by=run.held_by, partition=partition(),
+        bucket=guards.bucket_of(run, policy, now), held=run.held, held_by=run.held_by, partition=fleet_hold(),
         fruitless=len(fruitless),
         same_failures=sum(_alike(item, diagnosis) for item in fruitless),
         last_restart_at=max((item.context["launched_at"] for item in launches), default=None),

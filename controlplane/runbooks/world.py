@@ -9,9 +9,9 @@ from controlplane.fleet import queries as fleet
 from controlplane.incidents.models import IncidentState
 from controlplane.runbooks.models import ExecutionState
 from controlplane.runbooks.outcomes import End, Outcome, Still
-from controlplane.runbooks.partition import partition
 from controlplane.runbooks.turn import Turn
 from controlplane.runs import queries as runs
+from controlplane.runs.machines import fleet_hold
 from controlplane.runs.models import RunState
 
 WATCHING = frozenset({"await_progress", "close"})
@@ -52,7 +52,7 @@ def _still(turn: Turn) -> Outcome | None:
         return None
     if turn.run.held:
         return Still("operator", f"{turn.run.held_by} holds the run")
-    doubt = partition()
+    doubt = fleet_hold()
     if doubt:
         return Still("partition", doubt)
     if any(node.identity_conflict for node in fleet.nodes_for([turn.run.launcher])):

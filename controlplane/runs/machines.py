@@ -39,21 +39,31 @@ def lease_machine(name: str, owner: str, now: datetime, seconds: float, *, run: 
     return Held(rows.get(), lease) if lease else None
 
 
-def save_machine(held: Held, snapshot: Mapping[str, Any], *, cursor: int, now: datetime, rested: int = 0) -> None:
+def save_machine(
+    held: Held, snapshot: Mapping[str, Any], *, cursor: int, now: datetime, rested: int = 0, hold: str = ""
+) -> None:
     """Store the reducer's state behind event `cursor`; part of the caller's transaction.
+
+    `hold` is the fleet's reason to hold automation, empty for none.
 
     Raises:
         LeaseLost: another worker has claimed or saved the machine meanwhile.
     """
     machine = held.machine
-    rested = max(rested, machine.rested_attempt)
-    saved = held.lease.mine().filter(version=machine.version).update(
-        snapshot=dict(snapshot), cursor=cursor, version=machine.version + 1, swept_at=now, rested_attempt=rested,
-    )  # fmt: skip
-    if not saved:
+    expected = held.lease.mine().filter(version=machine.version)
+    machine.snapshot, machine.cursor, machine.swept_at, machine.hold = dict(snapshot), cursor, now, hold
+    machine.rested_attempt = max(rested, machine.rested_attempt)
+    machine.version += 1
+    if not expected.update(**{name: getattr(machine, name) for name in _SAVED}):
         raise LeaseLost(f"machine {machine.name} was saved by another worker")
-    machine.snapshot, machine.cursor, machine.swept_at = dict(snapshot), cursor, now
-    machine.version, machine.rested_attempt = machine.version + 1, rested
+
+
+_SAVED = ("snapshot", "cursor", "swept_at", "hold", "rested_attempt", "version")
+
+
+def fleet_hold() -> str:
+    """Return why nothing may be acted on, as the fleet's reducer last said; empty when nothing is held."""
+    return Machine.objects.filter(name=FLEET).values_list("hold", flat=True).first() or ""
 
 
 def release_machine(held: Held) -> bool:

@@ -88,3 +88,4 @@ class Machine(Leased):
         default=0, help_text="newest attempt whose stop the reducer was told of"
     )
     swept_at = models.DateTimeField(null=True)
+    hold = models.TextField(blank=True, help_text="the fleet's reason to hold automation, empty for none")

@@ -5,7 +5,7 @@ speak of its ranks: a token speaks for its node, not for the run of another.
 Steps are folded before they are written, so a chunk of a thousand costs one row.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db.models import Q
@@ -24,15 +24,27 @@ MAX_NODES = 10_000
 REASONS = frozenset({"completed", "failed", "killed", "node_fail", "timeout", "preempted"})
 
 
-def spoken_for(run: Run, attempts: Iterable[Attempt], signal: Signal) -> bool:
-    """Tell whether the sender may say this about the run (wire.md: a token speaks only for its node)."""
+def members(run: Run, attempts: Iterable[Attempt], signals: Iterable[Signal]) -> dict[int, list[str]]:
+    """Map each attempt to its nodes: those known, and those that the head node announces among `signals`."""
+    nodes = {
+        signal.attempt: _named(signal)
+        for signal in signals
+        if signal.kind == "attempt.started" and signal.node == run.launcher and signal.attempt is not None
+    }
+    return nodes | {attempt.number: attempt.nodes for attempt in attempts}
+
+
+def spoken_for(run: Run, nodes: Mapping[int, Sequence[str]], signal: Signal) -> bool:
+    """Tell whether the sender may say this about the run (wire.md: a token speaks only for its node).
+
+    `nodes` are the `members` of the run's attempts.
+    """
     if signal.run is None or signal.node == run.launcher:
         return True
     if signal.run != run.name or signal.kind.startswith("attempt."):
         return False
-    nodes = {attempt.number: attempt.nodes for attempt in attempts}
     if signal.attempt is None:
-        return any(signal.node in members for members in nodes.values())
+        return any(signal.node in names for names in nodes.values())
     return signal.node in nodes.get(signal.attempt, [])
 
 
@@ -86,16 +98,20 @@ def _started(run: Run, signal: Signal, book: Book) -> None:
 def _known(run: Run, signal: Signal) -> Attempt:
     """Return the attempt that the signal names, made when somebody else launched it."""
     resume = signal.data.get("resume")
-    named = signal.data.get("nodes")
     attempt, _ = Attempt.objects.get_or_create(
         run=run, number=signal.attempt or 0,
         defaults={
-            "nodes": [str(node)[:100] for node in named[:MAX_NODES]] if isinstance(named, list) else [],
+            "nodes": _named(signal),
             "resume_step": (whole(resume.get("step")) or 0) if isinstance(resume, dict) else 0,
             "started_at": moment(signal.received), "high_water_before": run.high_water_step,
         },
     )  # fmt: skip
     return attempt
+
+
+def _named(signal: Signal) -> list[str]:
+    named = signal.data.get("nodes")
+    return [str(node)[:100] for node in named[:MAX_NODES]] if isinstance(named, list) else []
 
 
 def _exited(run: Run, signal: Signal, book: Book) -> None:

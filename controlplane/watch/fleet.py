@@ -63,7 +63,8 @@ class _Sweep:
             incidents.record(None, judged, self.now, book=book)
         _write(signals, self.now, book)
         cursor = found[-1].id if found else held.machine.cursor
-        runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=self.now)
+        doubt = reducer.view(seconds(self.now)).hold
+        runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=self.now, hold=doubt)
         book.write()
 
 

@@ -29,7 +29,7 @@ from controlplane.runs import queries as run_queries
 from controlplane.runs.book import Book
 from controlplane.runs.machines import Held, machine_name
 from controlplane.runs.models import Attempt, Machine, Run
-from controlplane.runs.projection import spoken_for
+from controlplane.runs.projection import members, spoken_for
 from controlplane.runs.times import seconds
 from controlplane.watch import results
 from controlplane.watch.memory import Memory
@@ -99,7 +99,9 @@ class _Sweep:
         run.refresh_from_db()
         reducer.policy = run_queries.policy(run)
         attempts = list(run.attempts.order_by("-number")[:ATTEMPTS_KNOWN])
-        signals = [signal for event in found if spoken_for(run, attempts, signal := event.signal())]
+        said = [event.signal() for event in found]
+        nodes = members(run, attempts, said)
+        signals = [signal for signal in said if spoken_for(run, nodes, signal)]
         rested = _observe(reducer, signals, attempts, held.machine.rested_attempt, now)
         judged = reducer.sweep(seconds(now)) if caught_up else []
         self.changed += incidents.record(run, judged, now, book=book)

@@ -15,7 +15,8 @@ from controlplane.runs.models import Run
 
 log = logging.getLogger(__name__)
 
-LEASE_S = 10.0
+LEASE_S = 5.0
+"""A dead worker keeps a run from being looked at no longer than this."""
 CHUNK = 500
 """Events of one transaction."""
 MAX_CHUNKS = 20

@@ -7,7 +7,7 @@ from controlplane.domain.signals import Signal
 from controlplane.runs import actions
 from controlplane.runs.book import Book
 from controlplane.runs.models import Attempt, Run
-from controlplane.runs.projection import apply, spoken_for
+from controlplane.runs.projection import apply, members, spoken_for
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
@@ -109,4 +109,12 @@ def test_an_attempt_that_somebody_else_launched_is_taken_in(run):
     ],
 )
 def test_a_node_speaks_only_for_its_own_part_of_the_run(run, says, spoken):
-    assert spoken_for(run, list(run.attempts.all()), says) is spoken
+    assert spoken_for(run, members(run, run.attempts.all(), []), says) is spoken
+
+
+def test_only_the_head_node_announces_who_belongs_to_an_attempt(run):
+    announced = [
+        signal("attempt.started", node="head", attempt=7, nodes=["n7"]),
+        signal("attempt.started", node="n9", attempt=8, nodes=["n9"]),
+    ]
+    assert members(run, run.attempts.all(), announced) == {1: ["n1", "n2"], 7: ["n7"]}

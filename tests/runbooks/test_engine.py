@@ -1,0 +1,183 @@
+"""The engine's own rules, told with the smallest cluster that can break."""
+
+from datetime import timedelta
+
+import pytest
+
+from controlplane.domain.errors import Conflict, Invalid, Refused
+from controlplane.runbooks import actions, engine, guards, registry
+from controlplane.runbooks.models import Bucket, BucketSpend, Execution, StepRun
+from controlplane.runbooks.steps.choose_checkpoint import ChooseCheckpoint
+from controlplane.runs import queries as runs
+from controlplane.runs.models import Attempt
+from tests.flows.conftest import trained
+from tests.flows.world import Cluster
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster():
+    return trained(Cluster(size=2, spares=1).build(), steps=6)
+
+
+def broken(cluster):
+    cluster.kill_rank(1)
+    cluster.until(lambda: cluster.execution() is not None)
+    return cluster
+
+
+def test_an_execution_that_another_worker_has_is_left_alone_and_looked_at_again(cluster):
+    broken(cluster)
+    execution = cluster.execution()
+    Execution.objects.update(owner="other", lease_until=cluster.now + timedelta(seconds=5))
+    assert not engine.advance(execution.pk, "me", cluster.now)
+    assert Execution.objects.get().knocks == 1
+    assert engine.advance(execution.pk, "me", cluster.now + timedelta(seconds=6))
+    assert Execution.objects.get().owner == ""
+
+
+def test_a_worker_that_lost_its_lease_in_the_middle_writes_nothing(cluster, monkeypatch):
+    broken(cluster)
+    execution = cluster.execution()
+    taken, real = [], engine._turn
+
+    def robbed(lease, now):
+        """Another worker claims the execution just before this one's next transition."""
+        taken.append(lease)
+        Execution.objects.filter(pk=execution.pk).update(fence=lease.fence + 1, owner="thief")
+        return real(lease, now)
+
+    before = list(StepRun.objects.values())
+    monkeypatch.setattr(engine, "_turn", robbed)
+    engine.advance(execution.pk, "me", cluster.now)
+    assert taken
+    assert Execution.objects.get().owner == "thief"
+    assert list(StepRun.objects.values()) == before
+
+
+def test_a_finished_execution_is_not_advanced(cluster):
+    broken(cluster)
+    Execution.objects.update(state="succeeded")
+    assert not engine.advance(cluster.execution().pk, "me", cluster.now)
+
+
+def test_a_step_that_raises_is_tried_again_and_then_given_up(cluster, monkeypatch):
+    def broken_look(self, turn):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(ChooseCheckpoint, "look", broken_look)
+    broken(cluster)
+    cluster.until(lambda: Execution.objects.filter(state="failed").exists())
+    tries = StepRun.objects.filter(name="choose_checkpoint", execution=Execution.objects.earliest("pk"))
+    assert [(row.try_number, row.state) for row in tries] == [(1, "failed"), (2, "failed"), (3, "failed")]
+    assert "ZeroDivisionError" in tries[0].result["why"]
+
+
+def test_after_two_failed_executions_on_one_attempt_a_person_is_asked(cluster):
+    cluster.fail_kinds["attempt.stop"] = "the launcher is on strike"
+    broken(cluster)
+    cluster.until(lambda: cluster.run.executions.filter(state="proposed").exists(), limit=60)
+    assert list(cluster.run.executions.order_by("pk").values_list("state", "held_by")) == [
+        ("failed", ""), ("failed", ""), ("proposed", "repeat"),
+    ]  # fmt: skip
+    assert BucketSpend.objects.count() == 1
+    assert any("on strike" in line for line in cluster.told(f"incident:{cluster.incident().pk}"))
+    cluster.fail_kinds.clear()
+    actions.approve(cluster.execution(), "ana", cluster.now)
+    cluster.until(lambda: len(cluster.launches) == 2)
+
+
+def test_a_launch_that_fails_is_tried_once_more_as_a_new_attempt(cluster):
+    cluster.fail_kinds["attempt.start"] = "no port is free"
+    broken(cluster)
+    cluster.until(lambda: StepRun.objects.filter(name="launch", state="failed").exists())
+    cluster.fail_kinds.clear()
+    cluster.until(lambda: cluster.incident().state != "open")
+    assert list(Attempt.objects.values_list("number", "state", "reason")) == [
+        (1, "exited", "killed"), (2, "exited", "failed"), (3, "running", ""),
+    ]  # fmt: skip
+    assert cluster.run.executions.count() == 1
+
+
+def test_when_the_disk_cannot_be_scanned_the_ledger_decides_and_says_so(cluster):
+    cluster.fail_kinds["checkpoints.scan"] = "permission denied"
+    broken(cluster)
+    cluster.until(lambda: len(cluster.launches) == 2)
+    assert cluster.launches[-1]["resume"] == {"step": 5}
+    assert any("by the ledger alone" in line for line in cluster.told(f"incident:{cluster.incident().pk}"))
+
+
+def test_a_run_whose_checkpoints_are_all_torn_is_not_begun_from_the_start(cluster):
+    for found in cluster.disk:
+        found["state"] = "torn"
+    broken(cluster)
+    cluster.until(lambda: cluster.run.executions.filter(state="proposed").exists(), limit=60)
+    assert len(cluster.launches) == 1
+    assert any("a person has to decide" in line for line in cluster.told(f"incident:{cluster.incident().pk}"))
+
+
+def test_a_launcher_that_does_not_answer_is_asked_again_and_then_told(cluster):
+    cluster.mute_kinds.add("attempt.stop")
+    broken(cluster)
+    cluster.until(lambda: Execution.objects.filter(state="failed").exists(), limit=250)
+    tries = StepRun.objects.filter(name="stop", execution=Execution.objects.earliest("pk"))
+    assert tries.count() == 3
+    assert [row.intent["grace_s"] for row in tries] == [1.0, 0.0, 0.0]
+
+
+def test_a_token_is_spent_once_under_one_key(cluster):
+    policy = runs.policy(cluster.run)
+    for _ in range(3):
+        assert guards.spend(cluster.run, policy, "one", cluster.now)
+    assert Bucket.objects.get().tokens == policy.restart_capacity - 1
+    for number in range(policy.restart_capacity - 1):
+        assert guards.spend(cluster.run, policy, f"more {number}", cluster.now)
+    assert not guards.spend(cluster.run, policy, "too many", cluster.now)
+    assert guards.bucket_of(cluster.run, policy, cluster.now).tokens == pytest.approx(0)
+    later = cluster.now + timedelta(seconds=policy.restart_refill_s)
+    assert guards.spend(cluster.run, policy, "too many", later)
+
+
+def test_a_person_cannot_launch_beside_a_living_attempt_or_on_unfit_nodes(cluster):
+    with pytest.raises(Conflict):
+        actions.launch(cluster.run, None, "ana", cluster.now)
+    cluster.mute_kinds.add("checkpoints.scan")
+    broken(cluster)
+    cluster.until(lambda: cluster.newest().state == "exited")
+    actions.stop(cluster.execution(), "ana", cluster.now)
+    cluster.tick(2)
+    for wrong in (["n01"], ["n01", "n01"], ["n01", "head"], ["n01", "n99"]):
+        with pytest.raises(Invalid):
+            actions.launch(cluster.run, wrong, "ana", cluster.now)
+    cluster.run.refresh_from_db()
+    assert actions.launch(cluster.run, ["n03", "n01"], "ana", cluster.now).nodes == ["n03", "n01"]
+
+
+def test_a_launch_that_the_launcher_refuses_is_told_and_may_be_tried_again(db):
+    cluster = Cluster(size=2, spares=0).build()
+    cluster.fail_kinds["attempt.start"] = "no such run in launcher.toml"
+    cluster.launch()
+    cluster.tick(2)
+    assert "no such run in launcher.toml" in cluster.told("run:demo")[-1]
+    cluster.fail_kinds.clear()
+    assert actions.launch(cluster.run, None, "ana", cluster.now).number == 2
+
+
+@pytest.mark.parametrize("act", [actions.approve, actions.reject, actions.resume])
+def test_an_act_that_does_not_fit_the_state_is_a_conflict(cluster, act):
+    broken(cluster)
+    with pytest.raises(Conflict):
+        act(cluster.execution(), "ana", cluster.now)
+
+
+def test_a_held_run_is_not_launched(cluster):
+    cluster.run.held, cluster.run.held_by = True, "ana"
+    cluster.run.save()
+    with pytest.raises(Refused):
+        actions.launch(cluster.run, None, "ben", cluster.now)
+
+
+def test_every_runbook_step_has_code(db):
+    for runbook in registry.RUNBOOKS.values():
+        assert all(registry.step(spec.name) for spec in runbook.steps)

@@ -1,0 +1,81 @@
+import threading
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from controlplane.runs.models import Run
+from controlplane.watch import pipeline, tasks
+from tests.flows.world import HEAD, Cluster
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster():
+    return Cluster(size=2, spares=0).build()
+
+
+def run(*words):
+    out = StringIO()
+    call_command("run", *words, stdout=out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("by", ["pk", "name"])
+def test_a_run_is_swept_by_its_id_or_its_name(cluster, by, monkeypatch):
+    swept = []
+    monkeypatch.setattr(pipeline, "sweep_run", lambda run_id, *_: swept.append(run_id))
+    tasks.sweep_run(getattr(cluster.run, by))
+    tasks.sweep_run("nobody")
+    tasks.sweep_run(10**9)
+    assert swept == [cluster.run.pk]
+
+
+def test_every_run_that_is_not_over_is_swept(cluster, monkeypatch):
+    sent = []
+    monkeypatch.setattr(tasks.sweep_run, "apply_async", lambda args, expires: sent.append((args, expires)))
+    Run.objects.create(name="done", launcher=HEAD, nodes_wanted=1, state="completed", created_at=cluster.now)
+    tasks.sweep_runs()
+    assert sent == [((cluster.run.pk,), tasks.EXPIRES_S)]
+
+
+def test_the_periodic_tasks_run_on_an_empty_fleet(db):
+    tasks.sweep_fleet()
+    tasks.advance_due()
+    tasks.housekeeping()
+
+
+def test_two_threads_have_two_names():
+    names = {tasks.owner()}
+    other = threading.Thread(target=lambda: names.add(tasks.owner()))
+    other.start()
+    other.join()
+    assert len(names) == 2
+
+
+def test_a_run_is_made_launched_held_and_shown_from_a_terminal(cluster):
+    made = run("create", "night", "--launcher", HEAD, "--nodes", "2", "--policy", "hang_k=4")
+    assert "run launch night" in made
+    assert Run.objects.get(name="night").policy == {"hang_k": 4.0}
+    assert "n01, n02" in run("launch", "night")
+    assert "held by" in run("hold", "night")
+    assert "held by" not in run("resume", "night")
+    assert "attempt 1: starting on n01, n02" in run("show", "night")
+    assert "stopped" in run("stop", "night")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "nobody"),
+        ("create", "demo", "--launcher", HEAD, "--nodes", "2"),
+        ("create", "x", "--launcher", HEAD, "--nodes", "0"),
+        ("create", "x", "--launcher", HEAD, "--nodes", "2", "--policy", "hang_k"),
+        ("launch", "demo", "--on", "n01"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_sentence(cluster, words):
+    with pytest.raises(CommandError) as refusal:
+        run(*words)
+    assert "\n" not in str(refusal.value)
