@@ -10,19 +10,18 @@ from controlplane.embedded.accounts import Account, can_enter, can_execute
 from controlplane.embedded.binaries import find_valkey
 from controlplane.embedded.errors import CannotStart
 from controlplane.embedded.places import data_place, forget, owned_folder, reachable
+from tests.servers import temporary_home
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 NOBODY = Account.of(pwd.getpwnam("nobody"))
 
 
 @pytest.fixture
-def elsewhere(tmp_path_factory, monkeypatch):
+def elsewhere(monkeypatch):
     """A stand-in for /var/lib/middlewatch that every account can pass to."""
-    folder = tmp_path_factory.mktemp("elsewhere")
-    for each in (folder, folder.parent, folder.parent.parent):
-        each.chmod(0o711)
-    monkeypatch.setattr(places, "ELSEWHERE", folder / "middlewatch")
-    return folder / "middlewatch"
+    with temporary_home() as folder:
+        monkeypatch.setattr(places, "ELSEWHERE", folder / "middlewatch")
+        yield folder / "middlewatch"
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.domain.errors import MiddlewatchError
 from controlplane.embedded.interrupts import interruptible
+from controlplane.embedded.management.commands.welcome import ENROLMENT_USES
 from controlplane.embedded.plane import ControlPlane
 from controlplane.embedded.ports import LOOPBACK
 from controlplane.settings.env import environment
@@ -55,6 +56,7 @@ class Command(BaseCommand):
             ]
         rows += [
             ("Enrol a node", _enrol(plane.public_url, told["token"])),
+            ("", f"(the token is good for {ENROLMENT_USES} nodes within an hour)"),
             ("Data and logs", str(plane.home.path)),
             ("Stop", "Ctrl-C"),
         ]
