@@ -1,0 +1,56 @@
+"""Worker, beat and web killed one after another in the middle of a recovery: it ends, each effect once."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.trouble.world import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("world")]
+
+PROGRAMS = ("worker", "beat", "web")
+BACK_S = 60.0
+"""The supervisor waits longer each time a program crashes soon after its start."""
+
+
+def kill(plane, name):
+    os.kill(plane.pids()[name], signal.SIGKILL)
+
+
+def all_back(plane):
+    eventually(lambda: plane.pids().keys() >= set(PROGRAMS), "a program was not started again", BACK_S)
+
+
+def doubled_sentences(story):
+    query = """SELECT s.name, e.sentence, count(*) FROM chronicle_entry e JOIN chronicle_stream s ON s.id = e.stream_id
+               WHERE s.name = %s OR s.name = ANY(%s) GROUP BY 1, 2 HAVING count(*) > 1"""
+    incidents = [f"incident:{incident['id']}" for incident in story.incidents()]
+    return story.yard.rows(query, f"run:{story.run}", incidents)
+
+
+def test_every_program_killed_in_turn_while_a_recovery_goes_on(plane, story):
+    story.kill_rank(1)
+    for name in PROGRAMS:
+        kill(plane, name)
+        time.sleep(0.7)
+    all_back(plane)
+    incident = story.recovers(limit_s=120)
+    assert incident["class"] == "crash"
+    assert story.commands("attempt.start") == [1, 2]
+    assert story.commands("attempt.stop") in ([1], [])
+    assert doubled_sentences(story) == []
+    assert len(story.incidents()) == 1
+
+
+@pytest.mark.parametrize("pause_s", [0.1, 0.5, 1.5])
+def test_the_worker_killed_at_some_moment_of_a_recovery(plane, story, pause_s):
+    story.kill_rank(2)
+    time.sleep(pause_s)
+    kill(plane, "worker")
+    incident = story.recovers(limit_s=120)
+    all_back(plane)
+    assert incident["class"] == "crash"
+    assert story.commands("attempt.start") == [1, 2]
+    assert doubled_sentences(story) == []

@@ -1,0 +1,91 @@
+"""Two agents under one name: one of them speaks, the other is told so, and neither acts for the other."""
+
+import json
+import shutil
+import time
+import uuid
+
+import pytest
+import urllib3
+
+from tests.trouble.world import batch, eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("world")]
+
+
+@pytest.fixture
+def twin(yard, tmp_path):
+    """Send what another agent with the same token would."""
+    token = (yard.cluster.state("n04") / "token").read_text().strip()
+    return Twin(yard.url, "n04", token)
+
+
+class Twin:
+    def __init__(self, url, node, token):
+        self.url, self.node, self.token = url, node, token
+        self.incarnation, self.seq = uuid.uuid4().hex, 0
+
+    def say(self, kind, **data):
+        self.seq += 1
+        body = {"seq": self.seq, "at_ms": time.time_ns() // 1_000_000, "kind": kind, "data": data}
+        return self.post([body])
+
+    def post(self, events):
+        return self.ask("POST", "/api/v1/ingest", batch(self.node, self.incarnation, events))
+
+    def ask(self, method, path, body=None):
+        headers = {"Authorization": f"Bearer {self.token}"}
+        answer = urllib3.request(method, self.url + path, body=body, headers=headers, retries=False, timeout=40)
+        return answer.status, json.loads(answer.data)
+
+
+def node(yard, name):
+    return yard.client.get(f"/nodes/{name}")
+
+
+def test_another_machine_under_the_name_of_a_living_one_is_refused_and_flagged(yard, twin):
+    status, answer = twin.say("node.hello", hostname="other", hardware={"machine_id": "another"}, capabilities=[])
+    assert (status, answer["error"]) == (409, "identity_conflict")
+    eventually(lambda: node(yard, "n04")["identity_conflict"], "the conflict is not shown", 20)
+    status, answer = twin.say("node.heartbeat", uptime_s=1.0)
+    assert (status, answer["error"]) == (409, "identity_conflict")
+    stored = yard.rows("SELECT kind FROM events_event WHERE incarnation = %s", twin.incarnation)
+    assert stored == [("node.hello",)]
+
+
+def test_another_machine_is_handed_no_command_of_the_one_that_holds_the_name(yard, twin):
+    twin.say("node.hello", hostname="other", hardware={"machine_id": "another"}, capabilities=[])
+    status, answer = twin.ask("GET", f"/api/v1/commands?wait_s=0&incarnation={twin.incarnation}")
+    assert (status, answer["error"]) == (409, "identity_conflict")
+
+
+def test_a_copied_state_folder_takes_the_name_over_and_the_older_agent_falls_silent(yard, tmp_path):
+    """The same machine, so the newer life wins; what the older one spools is not taken for the newer one's."""
+    old = yard.cluster.state("n04")
+    copy = yard.home / "nodes" / "n04-copy"
+    copy.mkdir(mode=0o700)
+    for name in ("token", "agent.toml"):
+        shutil.copy(old / name, copy / name)
+    yard.start_agent_at("n04-copy", copy)
+    try:
+        since = yard.rows("SELECT max(id) FROM events_event")[0][0]
+        eventually(
+            lambda: "a newer agent runs under this name" in (yard.home / "agent-n04.log").read_text(),
+            "the older agent was not told", 30,
+        )  # fmt: skip
+        time.sleep(3)
+        lives = yard.rows(
+            "SELECT DISTINCT incarnation FROM events_event WHERE node = 'n04' AND kind = 'node.heartbeat' AND id > %s",
+            since + 20,
+        )
+        assert len(lives) == 1
+    finally:
+        yard.kill_agent("n04-copy")
+        yard.kill_agent("n04")
+        yard.start_agent("n04")
+        eventually(lambda: heard_lately(yard, "n04"), "n04 did not come back", 60)
+
+
+def heard_lately(yard, name):
+    query = "SELECT count(*) FROM events_event WHERE node = %s AND received_at > now() - interval '2 seconds'"
+    return yard.rows(query, name)[0][0] > 0
