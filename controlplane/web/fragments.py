@@ -50,9 +50,9 @@ def render_incident(subject: str, regions: Collection[str], since: int | None) -
 
 
 def render_run(subject: str, regions: Collection[str], since: int | None) -> Fragment:
-    """Render a run page's regions; the series travels as numbers."""
+    """Render a run page's regions; the newest points travel as numbers, beside every change of state too."""
     parts = [_part("web/parts/run_body.html", run.state(run.load(subject), _now()))] if STATE in regions else []
-    points = series.newest(subject) if SERIES in regions else None
+    points = series.newest(subject) if SERIES in regions or STATE in regions else None
     return _with_chronicle(f"run:{subject}", parts, regions, since, points)
 
 

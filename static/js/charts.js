@@ -5,6 +5,8 @@
   if (!section || !window.uPlot) return;
   const words = section.querySelector("[data-chart-words]");
   const KEEP = 4000;
+  const GAP_S = 15;
+  const AGAIN_MS = 60000;
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   let data = { at: [], rate: [], duration_ms: [], unit: "", marks: [] };
   let plots = [];
@@ -64,6 +66,7 @@
 
   const append = (series) => {
     const newest = data.at.length ? data.at[data.at.length - 1] : 0;
+    if (series.at.length && series.at[0] > newest + GAP_S) { load(); return; }
     let grew = false;
     series.at.forEach((at, index) => {
       if (at <= newest) return;
@@ -79,7 +82,8 @@
     const answer = await fetch(section.dataset.url);
     if (!answer.ok || answer.redirected) { words.textContent = "The numbers could not be read."; return; }
     data = await answer.json();
-    if (data.at.length) build();
+    if (plots.length) draw();
+    else if (data.at.length) build();
     tellWords();
   };
 
@@ -91,5 +95,6 @@
   let resizing = 0;
   window.addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(() => { if (plots.length) build(); }, 150); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (plots.length) build(); });
+  setInterval(() => { if (!document.hidden) load(); }, AGAIN_MS);
   load();
 })();

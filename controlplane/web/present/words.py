@@ -21,7 +21,7 @@ class Badge:
 
 
 def number(value: float | None) -> str:
-    """Write a count with narrow spaces between thousands, at which no line breaks: 81400 and 814000 differ at a glance."""
+    """Write a count with narrow spaces between thousands: 81400 and 814000 differ at a glance."""
     if value is None:
         return "–"
     if isinstance(value, float) and not value.is_integer() and abs(value) < 100:  # noqa: PLR2004 - two places suffice
