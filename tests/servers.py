@@ -20,12 +20,24 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from controlplane.embedded.group import Group
 from controlplane.embedded.home import Home
 from controlplane.embedded.places import forget
 from controlplane.embedded.servers import Addresses, start_servers
 
+PREFIX = "mw-test-"
+
 _running = ExitStack()
+
+
+def forget_leftovers() -> None:
+    """Delete the homes of test runs that were killed before they could."""
+    for home in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        owner = home.name.removeprefix(PREFIX).split("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            forget(home)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +61,7 @@ class Servers:
 @contextmanager
 def temporary_home() -> Iterator[Path]:
     """Give a home below the system's temporary folder, and delete it afterwards."""
-    home = Path(tempfile.mkdtemp(prefix="mw-test-"))
+    home = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     home.chmod(0o711)
     try:
         yield home
@@ -70,6 +82,7 @@ def private_servers(*, database_url: str = "", redis_url: str = "", durable: boo
 
 
 def _start() -> None:
+    forget_leftovers()
     in_worker = "PYTEST_XDIST_WORKER" in os.environ
     servers = _running.enter_context(
         private_servers(

@@ -14,6 +14,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from controlplane.embedded.places import forget
+
 
 def keep(home: Path) -> "subprocess.Popen[bytes]":
     """Start the warden of `home`; it acts when this process ends or closes the pipe."""
@@ -28,6 +30,7 @@ def clear_up(home: Path) -> None:
             status = json.loads(path.read_text(encoding="utf-8"))
             if "exited_at_ms" not in status and _started(status["pid"]) == status["start_ticks"]:
                 os.kill(status["pid"], signal.SIGKILL)
+    forget(home / "control")
     shutil.rmtree(home, ignore_errors=True)
 
 
