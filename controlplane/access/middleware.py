@@ -5,6 +5,7 @@ from typing import Any
 
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, resolve_url
 from django.utils.http import urlencode
 from django_htmx.http import HttpResponseClientRedirect
@@ -20,6 +21,14 @@ class SignInRequired(LoginRequiredMiddleware):
 
     A view opens itself with Django's `login_not_required`.
     """
+
+    def process_view(
+        self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
+    ) -> HttpResponseBase | None:
+        """Leave open views alone before the session is looked at: they answer without a database, too."""
+        if not getattr(view_func, "login_required", True):
+            return None
+        return super().process_view(request, view_func, view_args, view_kwargs)
 
     def handle_no_permission(  # type: ignore[override]
         self, request: HttpRequest, view_func: Callable[..., Any]

@@ -4,15 +4,19 @@ Pages, fragments and the operators' REST read the same table, so an error of
 `domain/errors.py` has one status and one name everywhere.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.contrib import messages
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from controlplane.domain.errors import MiddlewatchError
+from controlplane.domain.errors import MiddlewatchError, Unavailable
+
+RETRY_AFTER_S = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,19 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    """Answer a failure that nobody expected, without touching the database or the session."""
+    """Answer a failure that nobody expected, or a database that is away, without touching database or session."""
+    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+        return _away(request)
     identity = str(getattr(request, "request_id", "") or request.headers.get("X-Request-ID", ""))[:64]
     return render(None, "web/broken.html", {"request_id": identity}, status=500)
+
+
+def _away(request: HttpRequest) -> HttpResponse:
+    """Say that the database does not answer: whoever has a session cannot even be recognised then."""
+    away = Unavailable("the database does not answer")
+    if wants_json(request):
+        response: HttpResponse = JsonResponse(body(away), status=answer(away).status)
+    else:
+        response = render(None, "web/away.html", {"retry_after_s": RETRY_AFTER_S}, status=answer(away).status)
+    response["Retry-After"] = str(RETRY_AFTER_S)
+    return response

@@ -19,11 +19,10 @@ from controlplane.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from controlplane.web.errors import answer, body
+from controlplane.web.errors import RETRY_AFTER_S, answer, body
 
 log = logging.getLogger(__name__)
 
-RETRY_AFTER_S = 5
 _HEADERS = {"unauthenticated": {"WWW-Authenticate": "Bearer"}, "unavailable": {"Retry-After": str(RETRY_AFTER_S)}}
 
 
