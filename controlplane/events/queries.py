@@ -9,6 +9,7 @@ from django.db import connection
 
 from controlplane.domain.signals import Signal
 from controlplane.events.models import Event
+from controlplane.events.streams import Refusal
 
 _FIELDS = ("id", "received_at", "node", "incarnation", "seq", "at_ms", "kind", "run", "attempt", "rank", "data")
 MAX_LIMIT = 10_000
@@ -103,6 +104,19 @@ def speaks_for_name(node: str, incarnation: str) -> bool | None:
         )
         row = cursor.fetchone()
     return None if row is None else bool(row[0])
+
+
+def refused(node: str, incarnation: str) -> Refusal | None:
+    """Say why this life of an agent may not speak, and act, for its node; None when it may, or is not known yet."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT holder, superseded, identity <> '' FROM events_stream WHERE node = %s AND incarnation = %s",
+            [node, incarnation],
+        )
+        holder, superseded, introduced = cursor.fetchone() or (False, False, False)
+    if superseded:
+        return Refusal.SUPERSEDED
+    return Refusal.IDENTITY_CONFLICT if introduced and not holder else None
 
 
 def names_in_dispute(nodes: Collection[str], since: datetime) -> set[str]:

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs
@@ -9,9 +11,10 @@ from urllib.parse import parse_qs
 import msgspec
 from middlewatch_wire import Command, Decoded, Malformed, decode_batch
 from middlewatch_wire.codec import TooMany
-from middlewatch_wire.limits import MAX_BODY_BYTES
+from middlewatch_wire.limits import MAX_BODY_BYTES, MAX_INCARNATION
 
 from controlplane.domain.errors import Invalid, Unauthenticated
+from controlplane.events import queries as events
 from controlplane.events.log import Appended
 from controlplane.events.streams import Refusal
 from controlplane.fleet import actions as fleet
@@ -101,34 +104,57 @@ def _acknowledgement(service: Service, node: str, batch: Decoded, result: Append
 
 
 async def commands(service: Service, scope: Scope, receive: Receive) -> Any:
-    """Hand out leased commands, waiting up to `wait_s` seconds for one."""
+    """Hand out leased commands, waiting up to `wait_s` seconds for one.
+
+    An agent that tells its `incarnation` gets nothing meant for another life, or another machine, of its name.
+    """
     identity = await _agent(service, scope)
-    wait_s = _wait_s(scope)
+    asked = parse_qs(scope["query_string"].decode("latin-1"))
+    wait_s, incarnation = _wait_s(asked), _incarnation(asked)
     gone = asyncio.ensure_future(_until_gone(receive))
     try:
-        found = await _poll(service, identity.name, wait_s, gone)
+        found = await _poll(service, _Poll(identity.name, incarnation, time.monotonic() + wait_s), gone)
     finally:
         gone.cancel()
     return {"commands": [_envelope(command) for command in found]}
 
 
-async def _poll(service: Service, node: str, wait_s: float, gone: "asyncio.Future[None]") -> list[models.Command]:
-    deadline = time.monotonic() + wait_s
+@dataclass(frozen=True, slots=True)
+class _Poll:
+    """Who asks for commands, as which life of its agent, and until when it waits."""
+
+    node: str
+    incarnation: str
+    deadline: float
+
+
+async def _poll(service: Service, poll: _Poll, gone: "asyncio.Future[None]") -> list[models.Command]:
     while True:
-        if service.board.take(node):
-            found = await service.database.django(lambda: fleet.lease_commands(node, datetime.now(UTC)))
-            if len(found) == HANDED_OUT_AT_ONCE:
-                service.board.post(node)
-            if found:
-                return found
-        left = deadline - time.monotonic()
+        if service.board.take(poll.node) and (found := await _lease(service, poll)):
+            return found
+        left = poll.deadline - time.monotonic()
         if left <= 0:
             return []
-        waiting = asyncio.ensure_future(service.board.wait(node, left))
+        waiting = asyncio.ensure_future(service.board.wait(poll.node, left))
         await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
         if gone.done():
             waiting.cancel()
             raise Disconnected
+
+
+async def _lease(service: Service, poll: _Poll) -> list[models.Command]:
+    """Take what waits; whoever may not have it leaves it to the agent that may."""
+    refusal, found = await service.database.django(lambda: _take(poll))
+    if refusal is not None or len(found) == HANDED_OUT_AT_ONCE:
+        service.board.post(poll.node)
+    if refusal is not None:
+        raise Problem(409, refusal.value, _REFUSED[refusal])
+    return found
+
+
+def _take(poll: _Poll) -> tuple[Refusal | None, list[models.Command]]:
+    refusal = events.refused(poll.node, poll.incarnation)
+    return refusal, [] if refusal else fleet.lease_commands(poll.node, datetime.now(UTC))
 
 
 async def _until_gone(receive: Receive) -> None:
@@ -136,15 +162,22 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-def _wait_s(scope: Scope) -> float:
-    given = parse_qs(scope["query_string"].decode("latin-1")).get("wait_s", ["0"])[0]
+def _wait_s(asked: Mapping[str, Sequence[str]]) -> float:
     try:
-        wait_s = float(given)
+        wait_s = float(asked.get("wait_s", ["0"])[0])
     except ValueError:
         wait_s = float("nan")
     if not 0.0 <= wait_s <= MAX_WAIT_S:
         raise Problem(400, "malformed", f"wait_s: must be between 0 and {MAX_WAIT_S:g}", field="wait_s", index=None)
     return wait_s
+
+
+def _incarnation(asked: Mapping[str, Sequence[str]]) -> str:
+    given = asked.get("incarnation", [""])[0]
+    if len(given) > MAX_INCARNATION or not given.isprintable():
+        why = f"incarnation: at most {MAX_INCARNATION} printable characters are allowed"
+        raise Problem(400, "malformed", why, field="incarnation", index=None)
+    return given
 
 
 def _envelope(command: models.Command) -> Command:

@@ -12,8 +12,9 @@ def polling(tmp_path, plane):
     (tmp_path / "token").write_text("good")
     taken = []
     poller = Poller(
-        Connection(plane.url), Token(tmp_path / "token"), wait_s=25, take=taken.append, backoff=Backoff(first_s=0.01)
-    )
+        Connection(plane.url), Token(tmp_path / "token"), incarnation="i1", wait_s=25, take=taken.append,
+        backoff=Backoff(first_s=0.01),
+    )  # fmt: skip
     poller.taken = taken
     return poller
 
@@ -28,6 +29,11 @@ def test_a_command_is_taken(polling, plane):
     assert [(command.command_id, command.kind, command.lease_s) for command in polling.taken] == [
         ("c1", "collect", 15.0)
     ]
+
+
+def test_it_says_which_life_of_the_agent_asks(polling, plane):
+    polling.poll()
+    assert plane.requests[-1].startswith("GET /api/v1/commands?wait_s=25&incarnation=i1")
 
 
 def test_a_deadline_is_put_on_our_own_clock(polling, plane):

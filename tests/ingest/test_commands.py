@@ -9,7 +9,7 @@ from django.db import connection
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import commands as fleet_commands
 from controlplane.fleet.models import Command
-from tests.events.factories import beat
+from tests.events.factories import beat, hello
 
 ARGS = {"run": "demo", "attempt": 1, "what": ["stacks"], "budget_s": 3.0}
 
@@ -128,3 +128,36 @@ def test_hundreds_of_agents_wait_on_few_connections(server, enrol):
     assert b"collect" in answer.read()
     for link in links.values():
         link.close()
+
+
+def ask_as(server, token, incarnation, wait_s=3.0):
+    return server.request("GET", f"/api/v1/commands?wait_s={wait_s}&incarnation={incarnation}", token=token)
+
+
+def test_a_life_that_a_newer_one_followed_is_handed_nothing(server, token):
+    server.post(hello(1), token=token, incarnation="old")
+    server.post(hello(1), token=token, incarnation="new")
+    send()
+    answer = ask_as(server, token, "old")
+    assert (answer.status, answer.body["error"]) == (409, "superseded")
+    assert len(ask_as(server, token, "new").body["commands"]) == 1
+
+
+def test_another_machine_under_the_name_is_handed_nothing(server, token):
+    server.post(hello(1), token=token, incarnation="first")
+    server.post(hello(1, machine_id="m2"), token=token, incarnation="second")
+    send()
+    answer = ask_as(server, token, "second")
+    assert (answer.status, answer.body["error"]) == (409, "identity_conflict")
+    assert len(ask_as(server, token, "first").body["commands"]) == 1
+
+
+def test_a_life_of_which_nothing_is_known_yet_is_handed_its_commands(server, token):
+    send()
+    assert len(ask_as(server, token, "young").body["commands"]) == 1
+
+
+def test_an_incarnation_that_is_no_name_is_malformed(server, token):
+    for incarnation in ("x" * 65, "%00", "%0a"):
+        answer = ask_as(server, token, incarnation, 0)
+        assert (answer.status, answer.body["field"]) == (400, "incarnation")

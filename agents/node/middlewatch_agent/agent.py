@@ -76,8 +76,8 @@ class Agent:
             notes=self.spool.notes(COMMAND_NOTE), clock_ms=_now_ms,
         )  # fmt: skip
         self._poller = Poller(
-            self._connection(config.poll_s + POLL_MARGIN_S), self._token, wait_s=config.poll_s,
-            take=self._commands.take, backoff=self._backoff(),
+            self._connection(config.poll_s + POLL_MARGIN_S), self._token, incarnation=self.incarnation,
+            wait_s=config.poll_s, take=self._commands.take, backoff=self._backoff(),
         )  # fmt: skip
         self._hooks = HookSocket(state_dir, self._emit_hooks)
         self._rank_logs = RankLogs(self._tell, self.spool.note)

@@ -26,13 +26,14 @@ class Poller:
     """`run` is the thread; what arrives is given to `take`."""
 
     def __init__(
-        self, connection: Connection, token: Token, *, wait_s: float, take: Callable[[Command], None], backoff: Backoff
-    ) -> None:
+        self, connection: Connection, token: Token, *, incarnation: str, wait_s: float,
+        take: Callable[[Command], None], backoff: Backoff,
+    ) -> None:  # fmt: skip
         """Prepare; the connection must wait longer for an answer than `wait_s`."""
         self.skew_ms: int | None = None
         self._connection = connection
         self._token = token
-        self._path = f"/api/v1/commands?wait_s={wait_s:g}"
+        self._path = f"/api/v1/commands?wait_s={wait_s:g}&incarnation={incarnation}"
         self._take = take
         self._backoff = backoff
         self._ended = False
