@@ -26,6 +26,7 @@ from controlplane.runbooks.models import Execution, ExecutionState
 from controlplane.runbooks.queries import LIVE
 from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
+from controlplane.runs.leases import Look
 from controlplane.runs.models import Attempt, AttemptState, Mode, Run, RunState
 
 __all__ = ["approve", "consider", "follow", "launch", "pause", "pursue", "reject", "resume", "stop", "withdraw_idle"]
@@ -46,15 +47,18 @@ class _Said:
     now: datetime
 
 
-def follow(incident: Incident, owner: str, now: datetime) -> None:
+def follow(incident: Incident, owner: str, now: datetime) -> Look:
     """Consider an incident and carry its execution on; one that fails is considered again at once."""
+    look = Look.DONE
     for _ in range(MAX_FOLLOWED):
         execution = consider(incident, now)
-        if execution is None or not engine.advance(execution.pk, owner, now):
-            return
+        if execution is None:
+            break
+        look = engine.advance(execution.pk, owner, now)
         execution.refresh_from_db()
-        if execution.state != ExecutionState.FAILED:
-            return
+        if not look or execution.state != ExecutionState.FAILED:
+            break
+    return look
 
 
 def approve(execution: Execution, by: str, now: datetime) -> None:
@@ -178,13 +182,15 @@ def _begin(run: Run, attempt: Attempt, by: str, now: datetime) -> None:
     book.write()
 
 
-def pursue(execution_id: int, owner: str, now: datetime) -> None:
+def pursue(execution_id: int, owner: str, now: datetime) -> Look:
     """Carry an execution on; when it fails, its incident is considered again at once."""
-    if not engine.advance(execution_id, owner, now):
-        return
+    look = engine.advance(execution_id, owner, now)
+    if not look:
+        return look
     execution = Execution.objects.select_related("incident").get(pk=execution_id)
-    if execution.state == ExecutionState.FAILED:
-        follow(execution.incident, owner, now)
+    if execution.state != ExecutionState.FAILED:
+        return look
+    return max(look, follow(execution.incident, owner, now))
 
 
 def withdraw_idle(now: datetime) -> int:

@@ -20,7 +20,7 @@ from controlplane.runbooks.outcomes import Failed, Outcome, Wait
 from controlplane.runbooks.transitions import begin, settle
 from controlplane.runbooks.turn import Turn
 from controlplane.runs.book import Book
-from controlplane.runs.leases import Lease, give_back, heard, take
+from controlplane.runs.leases import Lease, Look, give_back, take
 
 log = logging.getLogger(__name__)
 
@@ -31,29 +31,20 @@ MAX_TURNS = 64
 LIVE = (ExecutionState.RUNNING, ExecutionState.WAITING)
 
 
-def advance(execution_id: int, owner: str, now: datetime) -> bool:
-    """Carry an execution on as far as the world allows at `now`; False when another worker has it.
+def advance(execution_id: int, owner: str, now: datetime) -> Look:
+    """Carry an execution on as far as the world allows at `now`.
 
     `owner` names one thread of one process. Safe to call from anywhere at any time.
     """
     lease = take(Execution.objects.filter(pk=execution_id, state__in=LIVE), owner, now, LEASE_S)
     if lease is None:
-        return False
+        return Look.TAKEN
     try:
-        _work(lease, now)
+        more = all(_turn(lease, now) for _ in range(MAX_TURNS))
     except LeaseLost:
         log.warning("execution %s was taken over", execution_id)
-    return True
-
-
-def _work(lease: Lease, now: datetime) -> None:
-    for _ in range(MAX_TURNS):
-        if _turn(lease, now):
-            continue
-        if give_back(lease):
-            return
-        lease = heard(lease)
-    give_back(lease)
+        return Look.TAKEN
+    return Look.DONE if give_back(lease) and not more else Look.AGAIN
 
 
 def _turn(lease: Lease, now: datetime) -> bool:

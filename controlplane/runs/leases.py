@@ -2,19 +2,28 @@
 
 A worker takes a lease by compare-and-set and gets a fencing number; whatever it
 writes later checks that number, so a worker that slept past its lease writes
-nothing. Whoever finds the row taken knocks and leaves. The owner can give the row
-back only if nobody knocked since it last looked; otherwise it looks once more, so
-news that arrives while it finishes does not wait for the next timer.
+nothing. Whoever finds the row taken knocks and leaves. Who gives the row back
+learns whether somebody knocked, and then comes again with a fresh clock, so news
+that arrives while it finishes does not wait for the next timer.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import IntEnum
 from typing import Any
 
 from django.db import models
 from django.db.models import F, Q
 
 from controlplane.domain.errors import LeaseLost
+
+
+class Look(IntEnum):
+    """What came of a look at a leased row; false when there was none."""
+
+    TAKEN = 0  # another worker has it, and has been knocked at
+    DONE = 1
+    AGAIN = 2  # more is waiting, or somebody knocked: look again, at a later `now`
 
 
 class Leased(models.Model):
@@ -66,16 +75,11 @@ def take(rows: "models.QuerySet[Any]", owner: str, now: datetime, seconds: float
 
 
 def give_back(lease: Lease) -> bool:
-    """Free the row; False when somebody knocked since, so look again before leaving.
+    """Free the row; False when somebody knocked meanwhile, so look again, by a fresh clock.
 
     A lease that was lost counts as given back: its new owner looks by itself.
     """
-    if lease.mine().filter(knocks=lease.knocks).update(owner="", lease_until=None):
+    free = {"owner": "", "lease_until": None}
+    if lease.mine().filter(knocks=lease.knocks).update(**free):
         return True
-    return not lease.mine().exists()
-
-
-def heard(lease: Lease) -> Lease:
-    """Return the lease with every knock until now taken as heard."""
-    row = lease.mine().values("knocks").first()
-    return Lease(lease.rows, lease.owner, lease.fence, row["knocks"] if row else lease.knocks)
+    return not lease.mine().update(**free)

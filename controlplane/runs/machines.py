@@ -8,7 +8,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from controlplane.domain.errors import LeaseLost
-from controlplane.runs.leases import Lease, give_back, heard, take
+from controlplane.runs.leases import Lease, give_back, take
 from controlplane.runs.models import Machine, Run
 
 FLEET = "fleet"
@@ -16,7 +16,7 @@ FLEET = "fleet"
 
 @dataclass(slots=True)
 class Held:
-    """A machine and the lease on it; both are renewed as the owner goes on."""
+    """A machine and the lease on it; the machine is renewed with each save."""
 
     machine: Machine
     lease: Lease
@@ -67,11 +67,8 @@ def fleet_hold() -> str:
 
 
 def release_machine(held: Held) -> bool:
-    """Give the machine back; False when somebody knocked since, so sweep once more."""
-    if give_back(held.lease):
-        return True
-    held.lease = heard(held.lease)
-    return False
+    """Give the machine back; False when somebody knocked meanwhile, so sweep once more."""
+    return give_back(held.lease)
 
 
 def _make(name: str, run: Run | None) -> None:

@@ -24,6 +24,7 @@ from controlplane.live import actions as live
 from controlplane.runs import actions as runs
 from controlplane.runs import queries as run_queries
 from controlplane.runs.book import Book
+from controlplane.runs.leases import Look
 from controlplane.runs.machines import FLEET, Held
 from controlplane.runs.times import moment, seconds
 from controlplane.watch import results
@@ -35,8 +36,8 @@ log = logging.getLogger(__name__)
 memory: Memory[FleetMachine] = Memory()
 
 
-def sweep_fleet(owner: str, now: datetime) -> bool:
-    """Bring the fleet up to the event log; False when another worker has it."""
+def sweep_fleet(owner: str, now: datetime) -> Look:
+    """Bring the fleet up to the event log."""
     return sweep(FLEET, owner, now, _Sweep(now).chunk)
 
 

@@ -27,6 +27,7 @@ from controlplane.runbooks.queries import live_of
 from controlplane.runs import actions as runs
 from controlplane.runs import queries as run_queries
 from controlplane.runs.book import Book
+from controlplane.runs.leases import Look
 from controlplane.runs.machines import Held, machine_name
 from controlplane.runs.models import Attempt, Machine, Run
 from controlplane.runs.projection import members, spoken_for
@@ -42,28 +43,25 @@ ATTEMPTS_KNOWN = 50
 memory: Memory[RunMachine] = Memory()
 
 
-def sweep_run(run_id: int, owner: str, now: datetime) -> bool:
-    """Bring a run up to the event log and follow up what was found; False when another worker has it.
+def sweep_run(run_id: int, owner: str, now: datetime) -> Look:
+    """Bring a run up to the event log and follow up what was found.
 
     `owner` names one thread of one process.
     """
     run = Run.objects.filter(pk=run_id).first()
     if run is None:
-        return False
+        return Look.TAKEN
     taking = _Sweep(run, now)
-    if not sweep(machine_name(run), owner, now, taking.chunk, run=run):
-        return False
-    follow_up(run, taking.changed, owner, now)
-    return True
+    look = sweep(machine_name(run), owner, now, taking.chunk, run=run)
+    return max(look, follow_up(run, taking.changed, owner, now)) if look else look
 
 
-def follow_up(run: Run, changed: Sequence[Incident], owner: str, now: datetime) -> None:
+def follow_up(run: Run, changed: Sequence[Incident], owner: str, now: datetime) -> Look:
     """Carry on what works on the run, and consider each incident that is open or has just moved."""
     going = {incident.pk: incident for incident in [*changed, *incident_queries.open_of(run)]}
-    for execution in live_of(run).exclude(incident__in=going):
-        engine.advance(execution.pk, owner, now)
-    for incident in going.values():
-        runbooks.follow(incident, owner, now)
+    looks = [engine.advance(execution.pk, owner, now) for execution in live_of(run).exclude(incident__in=going)]
+    looks += [runbooks.follow(incident, owner, now) for incident in going.values()]
+    return max(looks, default=Look.DONE)
 
 
 @dataclass(slots=True)

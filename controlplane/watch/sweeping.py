@@ -1,7 +1,8 @@
 """Lease a reducer, feed it chunk by chunk until the log is read, give it back.
 
 Runs and the fleet are swept alike: one worker at a time, one transaction per
-chunk, and one more look when somebody knocked meanwhile.
+chunk. Who was knocked at meanwhile, or has more to read, says so and is called
+again with a fresh clock; age and silence are never judged by an old one.
 """
 
 import logging
@@ -10,6 +11,7 @@ from datetime import datetime
 
 from controlplane.domain.errors import LeaseLost
 from controlplane.runs import actions as runs
+from controlplane.runs.leases import Look
 from controlplane.runs.machines import Held
 from controlplane.runs.models import Run
 
@@ -20,32 +22,23 @@ LEASE_S = 5.0
 CHUNK = 500
 """Events of one transaction."""
 MAX_CHUNKS = 20
-"""Chunks between two looks at the door; a longer backlog goes on at the next sweep."""
+"""Chunks of one sweep; a longer backlog goes on at the next."""
 
 
-def sweep(name: str, owner: str, now: datetime, chunk: Callable[[Held], bool], *, run: Run | None = None) -> bool:
-    """Call `chunk` until it has nothing more; False when another worker has the machine or took it over.
+def sweep(name: str, owner: str, now: datetime, chunk: Callable[[Held], bool], *, run: Run | None = None) -> Look:
+    """Call `chunk` until it has nothing more, or long enough.
 
     `chunk` commits what it did itself and says whether more is waiting.
     """
     held = runs.lease_machine(name, owner, now, LEASE_S, run=run)
     if held is None:
-        return False
+        return Look.TAKEN
     try:
-        _until_quiet(held, chunk)
+        more = all(chunk(held) for _ in range(MAX_CHUNKS))
     except LeaseLost:
         log.warning("%s was taken over by another worker", name)
-        return False
+        return Look.TAKEN
     except Exception:
         runs.release_machine(held)
         raise
-    return True
-
-
-def _until_quiet(held: Held, chunk: Callable[[Held], bool]) -> None:
-    quiet = False
-    while not quiet:
-        for _ in range(MAX_CHUNKS):
-            if not chunk(held):
-                break
-        quiet = runs.release_machine(held)
+    return Look.DONE if runs.release_machine(held) and not more else Look.AGAIN

@@ -1,12 +1,13 @@
 """What Celery calls: read the clock, parse an id, call one action.
 
 A task never waits and owns nothing. Losing one costs a sweep; running one twice
-costs a look at a lease.
+costs a look at a lease. Who was knocked at looks again, each time by the clock.
 """
 
 import os
 import socket
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from celery import shared_task
@@ -17,6 +18,7 @@ from controlplane.fleet import actions as fleet
 from controlplane.runbooks import actions as runbooks
 from controlplane.runbooks.queries import due
 from controlplane.runs.book import Book
+from controlplane.runs.leases import Look
 from controlplane.runs.models import Run
 from controlplane.runs.queries import awake
 from controlplane.watch import fleet as fleet_watch
@@ -24,6 +26,8 @@ from controlplane.watch import pipeline, results
 
 DUE_AT_ONCE = 100
 EXPIRES_S = 2.0
+MAX_LOOKS = 20
+"""Looks of one task under constant knocking; the sweep of the next second goes on."""
 
 
 def owner() -> str:
@@ -35,13 +39,19 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
+def _until_quiet(look: Callable[[datetime], Look]) -> None:
+    for _ in range(MAX_LOOKS):
+        if look(_now()) is not Look.AGAIN:
+            return
+
+
 @shared_task
 def sweep_run(run: int | str) -> None:
     """Bring one run, by its id or name, up to the event log."""
     known = Run.objects.filter(pk=run) if isinstance(run, int) else Run.objects.filter(name=run)
     run_id = known.values_list("pk", flat=True).first()
     if run_id is not None:
-        pipeline.sweep_run(run_id, owner(), _now())
+        _until_quiet(lambda now: pipeline.sweep_run(run_id, owner(), now))
 
 
 @shared_task
@@ -54,13 +64,13 @@ def sweep_runs() -> None:
 @shared_task
 def sweep_fleet() -> None:
     """Bring the fleet up to the event log."""
-    fleet_watch.sweep_fleet(owner(), _now())
+    _until_quiet(lambda now: fleet_watch.sweep_fleet(owner(), now))
 
 
 @shared_task
 def advance(execution_id: int) -> None:
     """Carry one execution on."""
-    runbooks.pursue(int(execution_id), owner(), _now())
+    _until_quiet(lambda now: runbooks.pursue(int(execution_id), owner(), now))
 
 
 @shared_task
@@ -69,7 +79,7 @@ def advance_due() -> None:
     now = _now()
     _expire(now)
     for execution_id in due(now).values_list("pk", flat=True)[:DUE_AT_ONCE]:
-        runbooks.pursue(execution_id, owner(), now)
+        advance(execution_id)
 
 
 def _expire(now: datetime) -> None:
@@ -80,7 +90,7 @@ def _expire(now: datetime) -> None:
             results.ended(command, now, book)
         book.write()
     for execution_id in {command.execution_id for command in expired if command.execution_id}:
-        runbooks.pursue(execution_id, owner(), now)
+        advance(execution_id)
 
 
 @shared_task

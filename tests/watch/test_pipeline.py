@@ -6,6 +6,7 @@ import pytest
 
 from controlplane.domain.detection.run import RunMachine
 from controlplane.events import queries as events
+from controlplane.runs.leases import Look
 from controlplane.runs.models import Machine, Run
 from controlplane.runs.queries import awake
 from controlplane.watch import fleet as fleet_watch
@@ -87,8 +88,20 @@ def test_a_run_that_another_worker_sweeps_is_left_alone_and_swept_once_more(clus
     held = pipeline.runs.lease_machine(f"run:{cluster.run.pk}", "other", cluster.now, 5)
     assert not pipeline.sweep_run(cluster.run.pk, "me", cluster.now)
     assert not sweeping.runs.release_machine(held)
-    assert sweeping.runs.release_machine(held)
-    assert pipeline.sweep_run(cluster.run.pk, "me", cluster.now)
+    assert pipeline.sweep_run(cluster.run.pk, "me", cluster.now) is Look.DONE
+
+
+def test_a_sweep_that_was_knocked_at_asks_to_be_called_again_by_a_later_clock(cluster, monkeypatch):
+    name, real = f"run:{cluster.run.pk}", pipeline.incidents.settle
+
+    def knocked(*args, **kwargs):
+        assert pipeline.runs.lease_machine(name, "other", cluster.now, 5) is None
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(pipeline.incidents, "settle", knocked)
+    assert pipeline.sweep_run(cluster.run.pk, "me", cluster.now) is Look.AGAIN
+    monkeypatch.undo()
+    assert pipeline.sweep_run(cluster.run.pk, "me", cluster.now) is Look.DONE
 
 
 def test_our_own_absence_is_no_hang_and_no_lost_node(cluster):

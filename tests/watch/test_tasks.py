@@ -4,6 +4,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from controlplane.runs.leases import Look
 from controlplane.runs.models import Run
 from controlplane.watch import pipeline, tasks
 from tests.flows.world import HEAD, Cluster
@@ -30,6 +31,14 @@ def test_a_run_is_swept_by_its_id_or_its_name(cluster, by, monkeypatch):
     tasks.sweep_run("nobody")
     tasks.sweep_run(10**9)
     assert swept == [cluster.run.pk]
+
+
+def test_a_look_that_was_knocked_at_is_repeated_with_a_fresh_clock_and_not_for_ever(cluster, monkeypatch):
+    clocks = []
+    monkeypatch.setattr(pipeline, "sweep_run", lambda _run, _owner, now: clocks.append(now) or Look.AGAIN)
+    tasks.sweep_run(cluster.run.pk)
+    assert len(clocks) == tasks.MAX_LOOKS
+    assert len(set(clocks)) > 1
 
 
 def test_every_run_that_is_not_over_is_swept(cluster, monkeypatch):

@@ -17,6 +17,8 @@ from controlplane.runbooks.steps.base import Step, answer, finished, succeeded
 from controlplane.runbooks.turn import Turn
 
 CRASH_BUDGET_S = 1.0
+TRAVEL_S = 0.4
+"""Part of the budget that the way there and back takes; agents get the rest."""
 WHAT = ("stacks", "collectives")
 SURE_CLASSES = frozenset({"crash", "crash_no_exit", "node_lost"})
 
@@ -30,7 +32,8 @@ class Collect(Step):
         nodes = attempt.nodes if attempt else []
         budget = CRASH_BUDGET_S if turn.incident.klass in SURE_CLASSES else COLLECT_BUDGET_S
         asked = [node.name for node in fleet.nodes_for(nodes) if _speaks(node, turn)]
-        args = {"run": turn.run.name, "attempt": turn.execution.attempt, "what": list(WHAT), "budget_s": budget}
+        given = round(budget - TRAVEL_S, 3)
+        args = {"run": turn.run.name, "attempt": turn.execution.attempt, "what": list(WHAT), "budget_s": given}
         for name in asked:
             turn.command(name, "collect", args, within_s=budget, mark=name)
         return {"nodes": asked, "silent": [name for name in nodes if name not in asked], "budget_s": budget}
