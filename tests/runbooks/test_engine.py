@@ -123,7 +123,7 @@ def test_a_launcher_that_does_not_answer_is_asked_again_and_then_told(cluster):
     cluster.until(lambda: Execution.objects.filter(state="failed").exists(), limit=250)
     tries = StepRun.objects.filter(name="stop", execution=Execution.objects.earliest("pk"))
     assert tries.count() == 3
-    assert [row.intent["grace_s"] for row in tries] == [1.0, 0.0, 0.0]
+    assert [row.intent["grace_s"] for row in tries] == [0.5, 0.0, 0.0]
 
 
 def test_a_token_is_spent_once_under_one_key(cluster):

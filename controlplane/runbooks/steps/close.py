@@ -20,12 +20,10 @@ class Close(Step):
 
     def look(self, turn: Turn) -> Outcome:
         """Do it all at once; it needs nobody's answer."""
-        cost = _cost(turn)
-        incidents.mitigate(
-            turn.incident, sentences.mitigated(turn.run.name), turn.now, book=turn.book, losses=cost.as_facts()
-        )
+        cost, why = _cost(turn), _closed_by(turn, turn.incident)
+        told = f"Run {turn.run.name} makes progress again." if why else sentences.mitigated(turn.run.name)
+        incidents.mitigate(turn.incident, told, turn.now, book=turn.book, losses=cost.as_facts())
         turn.tell("loss", sentences.losses(cost), key="loss", data=cost.as_facts())
-        why = _closed_by(turn, turn.incident)
         if why:
             incidents.resolve(turn.incident, sentences.resolved(turn.run.name, why), turn.now, book=turn.book)
         facts = {"steps": cost.steps, "seconds": round(cost.seconds, 1), "gpu_hours": round(cost.gpu_hours, 4)}

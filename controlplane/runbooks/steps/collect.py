@@ -16,8 +16,8 @@ from controlplane.runbooks.outcomes import Done, Outcome, Wait
 from controlplane.runbooks.steps.base import Step, answer, finished, succeeded
 from controlplane.runbooks.turn import Turn
 
-CRASH_BUDGET_S = 1.0
-TRAVEL_S = 0.4
+CRASH_BUDGET_S = 0.7
+TRAVEL_S = 0.3
 """Part of the budget that the way there and back takes; agents get the rest."""
 WHAT = ("stacks", "collectives")
 SURE_CLASSES = frozenset({"crash", "crash_no_exit", "node_lost"})

@@ -20,14 +20,14 @@ class Confirm(Step):
     """A crash is confirmed at once; a hang by evidence or by time."""
 
     def look(self, turn: Turn) -> Outcome:
-        """Ask the findings of the attempt how sure they are."""
+        """Ask the findings of the attempt how sure they are; they have told the confirmation themselves."""
         diagnosis = incidents.diagnosis(turn.incident, turn.now, attempt=turn.execution.attempt)
         if diagnosis is None or diagnosis.cleared_up:
             return End(ExecutionState.SUCCEEDED, "it recovered by itself; nothing was touched")
         if not diagnosis.confirmed:
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
         held = _gate(turn)
-        return held or Done({"why": diagnosis.title, "fingerprint": diagnosis.fingerprint})
+        return held or Done({"why": diagnosis.title, "fingerprint": diagnosis.fingerprint}, told=True)
 
 
 def _gate(turn: Turn) -> Outcome | None:

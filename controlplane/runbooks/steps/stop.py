@@ -16,7 +16,7 @@ from controlplane.runs import actions as runs
 from controlplane.runs.models import AttemptState, RunState
 from controlplane.runs.times import seconds
 
-GRACE_S = 1.0
+GRACE_S = 0.5
 POLL_S = 5.0
 WITHIN_S = 30.0
 
