@@ -180,7 +180,7 @@ def caught_up(attempt: int, step: int, high_water: int, seconds: float) -> str:
 
 def mitigated(run: str) -> str:
     """Tell that the run goes on while the cause may remain."""
-    return f"Run {run} makes progress again; the cause is still to be named."
+    return f"Run {run} makes new steps again."
 
 
 def resolved(run: str | None, why: str) -> str:

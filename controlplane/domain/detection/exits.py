@@ -20,6 +20,10 @@ RESET = re.compile(
 )
 TIMED_OUT = re.compile(r"tim(ed|e) ?-?out", re.IGNORECASE)
 ABORTED = re.compile(r"watchdog|nccl.*abort|communicator was aborted|DistBackendError", re.IGNORECASE)
+PLACE = re.compile(r"\[[^\]\s]*\.(?:cc|cpp|cu|h|hpp|py):\d+\]\s*")
+"""The source line that libraries put before what they say."""
+MAX_SAID = 160
+"""Characters of an error that a sentence repeats; the whole stands with the event."""
 CUDA = re.compile(r"CUDA error|cudaError|device-side assert", re.IGNORECASE)
 
 
@@ -64,11 +68,21 @@ def _name(number: int) -> str:
 def _by_error(error: str) -> Exit:
     kind = error.split(":", 1)[0].strip() or "error"
     if RESET.search(error):
-        return Exit("peer reset", weights.PEER_RESET, f"lost a peer ({error})")
+        return Exit("peer reset", weights.PEER_RESET, f"lost a peer ({_said(error)})")
     if ABORTED.search(error):
-        return Exit("abort", weights.ABORTED, f"was aborted by its communication library ({error})")
+        return Exit("abort", weights.ABORTED, f"was aborted by its communication library ({_said(error)})")
     if TIMED_OUT.search(error):
-        return Exit("time-out", weights.TIME_OUT, f"timed out waiting for a peer ({error})")
+        return Exit("time-out", weights.TIME_OUT, f"timed out waiting for a peer ({_said(error)})")
     if CUDA.search(error):
-        return Exit(f"CUDA {kind}", weights.CUDA_ERROR, f"met a CUDA error ({error})")
-    return Exit(kind, weights.EXCEPTION, f"raised {error}")
+        return Exit(f"CUDA {kind}", weights.CUDA_ERROR, f"met a CUDA error ({_said(error)})")
+    return Exit(kind, weights.EXCEPTION, f"raised {_short(error)}")
+
+
+def _said(error: str) -> str:
+    """Give the innermost words of an error that libraries have wrapped into each other."""
+    return _short(PLACE.sub("", error).rpartition("Error: ")[2] or error)
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= MAX_SAID else f"{words[: MAX_SAID - 1].rstrip()}…"

@@ -113,8 +113,8 @@ def _held(
 
 def _reason(diagnosis: Diagnosis) -> str:
     if diagnosis.act_on:
-        return f"{diagnosis.title}; node {diagnosis.act_on} is left out"
-    return f"{diagnosis.title}; no node stands out, so none is left out"
+        return f"node {diagnosis.act_on} is left out"
+    return "no node stands out, so none is left out"
 
 
 def _earliest(facts: RunFacts, policy: RunPolicy) -> float:
