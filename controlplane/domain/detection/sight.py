@@ -2,7 +2,9 @@
 
 If no node at all is heard, or if we ourselves were away, then age and silence say
 nothing about the run. Verdicts from them are frozen, and after our return they rest
-for a while, because what was delayed arrives late (methods 1 and 2).
+for a while, because what was delayed arrives late (methods 1 and 2). A short absence
+counts where the run's own limits are short: a database that restarts within ten seconds
+must not look like a hang of a run whose steps take one.
 """
 
 from controlplane.domain.detection.policy import RunPolicy
@@ -10,6 +12,10 @@ from controlplane.domain.detection.state import SightState
 from controlplane.domain.findings import Finding, Stage
 
 DETECTOR = "D-19"
+SHORTEST_ABSENCE_S = 3.0
+"""Sweeps come every second; one that is late by less is a busy machine's."""
+CATCH_UP = 2.0
+"""After a short absence verdicts rest for this many times its length: senders back off by doubling."""
 
 
 def look(sight: SightState, policy: RunPolicy, now: float, *, run: str | None) -> list[Finding]:
@@ -30,18 +36,26 @@ def frozen(sight: SightState, now: float) -> bool:
 
 
 def _notice_absence(sight: SightState, policy: RunPolicy, now: float) -> None:
-    if sight.last_sweep is not None and now - sight.last_sweep >= policy.blind_s:
-        _resume(sight, policy, now)
+    away_s = 0.0 if sight.last_sweep is None else now - sight.last_sweep
+    if away_s >= policy.blind_s:
+        _resume(sight, now, policy.observe_s)
+    elif away_s >= _tolerated_s(policy):
+        _resume(sight, now, min(policy.observe_s, CATCH_UP * away_s))
     sight.last_sweep = now
 
 
-def _resume(sight: SightState, policy: RunPolicy, now: float) -> None:
-    sight.resumed_at, sight.observing_until = now, now + policy.observe_s
+def _tolerated_s(policy: RunPolicy) -> float:
+    """Half the shortest age that leads to a verdict."""
+    return max(SHORTEST_ABSENCE_S, min(policy.hang_floor_s, policy.silence_s) / 2)
+
+
+def _resume(sight: SightState, now: float, rest_s: float) -> None:
+    sight.resumed_at, sight.observing_until = now, max(sight.observing_until, now + rest_s)
 
 
 def _end(sight: SightState, policy: RunPolicy, now: float, run: str | None) -> Finding:
     sight.blind = False
-    _resume(sight, policy, now)
+    _resume(sight, now, policy.observe_s)
     return _finding(sight, Stage.CLEARED, now, run)
 
 

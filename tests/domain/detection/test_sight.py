@@ -1,5 +1,6 @@
 import pytest
 
+from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.findings import Stage as Sure
 from tests.domain.stage import Stage
 
@@ -34,6 +35,39 @@ def test_after_our_own_absence_nothing_is_judged_from_age_before_the_observation
     assert stage.machine.view().frozen
     stage.wait(5)
     assert stage.last("hang").stage == Sure.SUSPECT
+
+
+SHORT = RunPolicy(hang_floor_s=3, delta_s=0.5, min_samples=5, silence_s=4, silence_hold_s=4, heartbeat_s=1)
+
+
+def test_a_short_absence_is_no_hang_of_a_run_with_short_limits():
+    stage = training(seconds=0.5, policy=SHORT)
+    stage.now += 10
+    stage.sweep()
+    assert stage.machine.view().frozen
+    stage.now += 9
+    stage.sweep()
+    stage.next_beat = stage.now
+    for number in range(41, 80):
+        stage.step(number, 0.5)
+    stage.train(80, 120, 0.5)
+    assert stage.log == []
+
+
+def test_a_hang_that_a_short_absence_hid_is_found_after_it():
+    stage = training(seconds=0.5, policy=SHORT)
+    stage.now += 10
+    stage.next_beat = stage.now
+    stage.wait(19)
+    assert stage.log == []
+    stage.wait(10)
+    assert stage.last("hang").stage == Sure.CONFIRMED
+
+
+def test_a_sweep_that_is_late_by_little_takes_nothing_from_the_age_of_a_step():
+    stage = training(seconds=0.5, policy=SHORT)
+    stage.wait(20, every=2.5)
+    assert stage.last("hang").stage == Sure.CONFIRMED
 
 
 def test_a_late_event_is_a_sign_of_life_of_its_sender_now():
