@@ -11,7 +11,7 @@ from django.utils.http import urlencode
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
-from controlplane.access.models import User
+from controlplane.access.door import must_choose_password
 
 _WITH_ONE_TIME_PASSWORD = frozenset({"access:password", "access:sign-out"})
 
@@ -60,11 +60,7 @@ class OwnPasswordRequired:
     ) -> HttpResponse | None:
         """Redirect unless the view is open to everybody or is the one that ends the matter."""
         del args, kwargs
-        if not getattr(view_func, "login_required", True) or not _must_change(request):
+        if not getattr(view_func, "login_required", True) or not must_choose_password(request):
             return None
         name = request.resolver_match.view_name if request.resolver_match else ""
         return None if name in _WITH_ONE_TIME_PASSWORD else redirect("access:password")
-
-
-def _must_change(request: HttpRequest) -> bool:
-    return isinstance(request.user, User) and request.user.must_change_password

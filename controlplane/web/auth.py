@@ -18,7 +18,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from controlplane.access import actions, queries, throttle
+from controlplane.access import actions, door, queries, throttle
 from controlplane.access.forms import PasswordForm, SignInForm
 from controlplane.access.models import User
 from controlplane.domain.errors import NotFound, Refused
@@ -87,6 +87,7 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
     except NotFound:
         return render(request, "access/link.html", {"person": None}, status=404)
     login(request, user, backend=_BACKEND)
+    door.came_by_link(request)
     return redirect("/")
 
 
@@ -102,4 +103,5 @@ def password(request: HttpRequest) -> HttpResponse:
         update_session_auth_hash(request, request.user)
         messages.success(request, "Your new password is in use.")
         return redirect("/")
-    return render(request, "access/password.html", {"form": form}, status=400 if form.is_bound else 200)
+    facts = {"form": form, "must": door.must_choose_password(request)}
+    return render(request, "access/password.html", facts, status=400 if form.is_bound else 200)

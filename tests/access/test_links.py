@@ -34,6 +34,16 @@ def test_a_link_signs_in_once(client, link):
     assert "_auth_user_id" not in client.session
 
 
+def test_a_link_leads_straight_in_though_a_one_time_password_was_never_used(client, db):
+    user, one_time = actions.create_person("bo", "admin", NOW)
+    client.post(actions.make_sign_in_link(user, datetime.now(UTC)))
+    assert client.get("/settings/people/").status_code == 200
+    assert client.get("/api/v1/me", headers={"Accept": "application/json"}).status_code == 200
+    client.logout()
+    client.post("/sign-in/", {"name": "bo", "password": one_time})
+    assert client.get("/settings/people/").headers["location"] == "/password/"
+
+
 def test_looking_at_a_link_spends_nothing(client, link):
     address = link()
     for _ in range(3):

@@ -5,6 +5,7 @@ from django.http import HttpRequest
 from ninja.security import APIKeyCookie, HttpBearer
 
 from controlplane.access import policy, queries
+from controlplane.access.door import must_choose_password
 from controlplane.access.models import User
 from controlplane.domain.errors import Forbidden, Unauthenticated
 
@@ -35,7 +36,7 @@ class SessionAuth(APIKeyCookie):
         """Return the person, who must have chosen an own password."""
         del key
         assert isinstance(request.user, User)  # noqa: S101 - __call__ looked
-        if request.user.must_change_password:
+        if must_choose_password(request):
             raise Forbidden("choose an own password first")
         return request.user
 
