@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.contrib import messages
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, close_old_connections
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -79,8 +79,15 @@ def wants_json(request: HttpRequest) -> bool:
 
 
 def page(request: HttpRequest, status: int, title: str, why: str) -> HttpResponse:
-    """Show a system page."""
-    return render(request, "web/system.html", {"status": status, "title": title, "why": why}, status=status)
+    """Show a system page.
+
+    Django answers errors in passing threads, where nobody else gives back, or leaves, a connection.
+    """
+    close_old_connections()
+    try:
+        return render(request, "web/system.html", {"status": status, "title": title, "why": why}, status=status)
+    finally:
+        close_old_connections()
 
 
 def _back(request: HttpRequest, error: MiddlewatchError) -> HttpResponse:

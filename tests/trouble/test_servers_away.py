@@ -58,14 +58,15 @@ def is_whole(steps):
 
 def test_postgresql_away_loses_no_step_and_opens_no_incident(plane, story, visitor):
     before = plane.pids()
-    address = f"{plane.url}/runs/{story.run}"
-    assert status(visitor, address) == 200
+    address, nowhere = f"{plane.url}/runs/{story.run}/", f"{plane.url}/nowhere"
+    assert (status(visitor, address), status(visitor, nowhere)) == (200, 404)
     with away(plane, "postgres"):
         time.sleep(AWAY_S)
         assert status(visitor, f"{plane.url}/healthz") == 200
         assert status(visitor, f"{plane.url}/readyz") == 503
-        assert status(visitor, address) == 503
+        assert (status(visitor, address), status(visitor, nowhere)) == (503, 503)
     eventually(lambda: status(visitor, address) == 200, "the pages did not come back", 30)
+    assert all(status(visitor, nowhere) == 404 for _ in range(10))
     story.goes_on()
     time.sleep(JUDGED_S)
     assert story.incidents() == []

@@ -29,12 +29,12 @@ STEADY_STEPS = 15
 # Settings of a run whose steps take a tenth of a second, on a machine that may be busy.
 POLICY: dict[str, Any] = {
     "hang_floor_s": 4.0, "delta_s": 0.5, "early_deadline_s": 30.0, "min_samples": 5, "warmup_steps": 1,
-    "heartbeat_s": 1.0, "silence_s": 4.0, "silence_hold_s": 4.0, "observe_s": 3.0, "blind_s": 5.0,
+    "heartbeat_s": 1.0, "silence_s": 4.0, "silence_hold_s": 4.0, "observe_s": 8.0, "blind_s": 20.0,
     "restart_capacity": 50, "backoff_s": 0.5, "same_failures": 20, "max_share": 1.0,
 }  # fmt: skip
 
 
-def eventually(true: Callable[[], Any], why: str, limit_s: float = 60.0) -> Any:
+def eventually(true: Callable[[], Any], why: str | Callable[[], str], limit_s: float = 60.0) -> Any:
     """Poll until something is so, and return it; fails with `why` when it never is."""
     deadline = time.monotonic() + limit_s
     while not (found := true()):
