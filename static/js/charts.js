@@ -7,31 +7,48 @@
   const KEEP = 4000;
   const GAP_S = 15;
   const AGAIN_MS = 60000;
+  const PAUSE = 4; // a silence of so many usual steps is a standstill, and is drawn as a gap
+  const TICK = 9;
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   let data = { at: [], rate: [], duration_ms: [], unit: "", marks: [] };
   let plots = [];
 
   const markPainter = (u) => {
     const context = u.ctx;
+    let free = 0; // where the last label ends: one that would cover it is left out
     context.save();
     for (const mark of data.marks) {
       const x = Math.round(u.valToPos(mark.at, "x", true));
       if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
       const incident = mark.kind === "incident";
+      const foot = u.bbox.top + u.bbox.height;
       context.strokeStyle = colour(incident ? "--bad" : "--muted");
       context.fillStyle = context.strokeStyle;
       context.lineWidth = (incident ? 2 : 1) * devicePixelRatio;
-      context.setLineDash(incident ? [] : [3 * devicePixelRatio, 4 * devicePixelRatio]);
       context.beginPath();
-      context.moveTo(x, u.bbox.top);
-      context.lineTo(x, u.bbox.top + u.bbox.height);
+      context.moveTo(x, incident ? u.bbox.top : foot - TICK * devicePixelRatio);
+      context.lineTo(x, foot);
       context.stroke();
       if (incident) {
+        const words = `▲ ${mark.label}`;
         context.font = `600 ${11 * devicePixelRatio}px sans-serif`;
-        context.fillText(`▲ ${mark.label}`, x + 4 * devicePixelRatio, u.bbox.top + 12 * devicePixelRatio);
+        context.textAlign = "left";
+        if (x > free) {
+          context.fillText(words, x + 4 * devicePixelRatio, u.bbox.top + 12 * devicePixelRatio);
+          free = x + context.measureText(words).width + 8 * devicePixelRatio;
+        }
       }
     }
     context.restore();
+  };
+
+  // What the cursor points at, in words beside the title; both charts point at one moment.
+  const readOut = (u) => {
+    const index = u.cursor.idx;
+    if (index == null) { tellWords(); return; }
+    const [at, rate, duration] = [plots[0]?.data[0][index], plots[0]?.data[1][index], plots[1]?.data[1][index]];
+    const when = at == null ? "" : new Date(at * 1000).toLocaleTimeString([], { hour12: false });
+    words.textContent = rate == null ? `${when}: no step` : `${when}: ${spoken(rate, duration)}`;
   };
 
   const hours = (_, splits) => {
@@ -39,28 +56,45 @@
     return splits.map((at) => new Date(at * 1000).toLocaleTimeString([], { hour12: false, hour: "2-digit", minute: "2-digit", ...(fine ? { second: "2-digit" } : {}) }));
   };
 
-  const options = (title, label, hue, width) => ({
+  const options = (title, hue, width) => ({
     title, width, height: 220, cursor: { sync: { key: "run" } },
-    scales: { x: { time: true } },
-    series: [{ label: "Time", value: (_, at) => (at == null ? "–" : new Date(at * 1000).toLocaleTimeString([], { hour12: false })) }, { label, stroke: colour(hue), width: 1.6, spanGaps: false, points: { show: false }, value: (_, v) => (v == null ? "–" : v.toLocaleString(undefined, { maximumFractionDigits: 1 })) }],
+    scales: { x: { time: true }, y: { range: (_, low, top) => [0, (top || 1) * 1.12] } },
+    legend: { show: false },
+    series: [{}, { stroke: colour(hue), width: 1.6, spanGaps: false, points: { show: false } }],
     axes: [0, 1].map((side) => ({ stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, size: side ? 74 : 32, font: "12px sans-serif", ...(side ? {} : { values: hours }) })),
-    hooks: { drawClear: [markPainter] },
+    hooks: { drawClear: [markPainter], setCursor: [readOut] },
   });
 
+  // A line drawn across a standstill would say that steps were made there.
+  const columns = () => {
+    const at = [], rate = [], duration = [];
+    const usual = data.duration_ms.filter((one) => one != null).sort((a, b) => a - b);
+    const longest = Math.max(2, PAUSE * (usual[usual.length >> 1] || 0) / 1000);
+    data.at.forEach((moment, index) => {
+      const before = data.at[index - 1];
+      if (index && moment - before > longest) { at.push((moment + before) / 2); rate.push(null); duration.push(null); }
+      at.push(moment); rate.push(data.rate[index]); duration.push(data.duration_ms[index]);
+    });
+    return { rate: [at, rate], time: [at, duration] };
+  };
+
   const build = () => {
+    const { rate, time } = columns();
     plots.forEach((plot) => plot.destroy());
+    section.querySelector("[data-chart-legend]").hidden = false;
     const style = getComputedStyle(section);
     const width = Math.max(240, section.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
     plots = [
-      new uPlot(options(`Throughput, ${data.unit || "steps/s"}`, data.unit || "rate", "--accent", width), [data.at, data.rate], document.getElementById("chart-rate")),
-      new uPlot(options("Step time, ms", "ms", "--good", width), [data.at, data.duration_ms], document.getElementById("chart-time")),
+      new uPlot(options(`Throughput, ${data.unit || "steps/s"}`, "--accent", width), rate, document.getElementById("chart-rate")),
+      new uPlot(options("Step time, ms", "--good", width), time, document.getElementById("chart-time")),
     ];
   };
-  const draw = () => { plots[0].setData([data.at, data.rate]); plots[1].setData([data.at, data.duration_ms]); };
+  const draw = () => { const { rate, time } = columns(); plots[0].setData(rate); plots[1].setData(time); };
 
+  const spoken = (rate, duration) => `${Math.round(rate ?? 0).toLocaleString()} ${data.unit}, ${Math.round(duration ?? 0)} ms a step`;
   const tellWords = () => {
     const last = data.at.length - 1;
-    words.textContent = last < 0 ? "No step was reported yet." : `Last: ${Math.round(data.rate[last] ?? 0).toLocaleString()} ${data.unit}, ${Math.round(data.duration_ms[last] ?? 0)} ms a step`;
+    words.textContent = last < 0 ? "No step was reported yet." : `Last: ${spoken(data.rate[last], data.duration_ms[last])}`;
     for (const id of ["chart-rate", "chart-time"]) document.getElementById(id).setAttribute("aria-label", `${id === "chart-rate" ? "Throughput" : "Step time"} over time. ${words.textContent}`);
   };
 

@@ -119,7 +119,7 @@
   });
   document.addEventListener("scroll", () => { if (inbox.children.length && !paused && !scrolledPast()) flush(); }, { passive: true });
   setInterval(announce, 1000);
-  section.querySelector("[data-script]").hidden = false;
+  for (const part of section.querySelectorAll("[data-script]")) part.hidden = false;
 
   const form = document.getElementById("note-form");
   form?.addEventListener("htmx:after:request", (event) => {

@@ -19,8 +19,9 @@ window.mw = window.mw || {};
   };
 
   const gpuHours = (value) => {
-    if (value < 1) return `${value.toFixed(3)} GPU-h`;
-    return value < 100 ? `${value.toFixed(1)} GPU-h` : `${thin(value)} GPU-h`;
+    const unit = "\u00a0GPU\u2011h";
+    if (value < 1) return `${value.toFixed(3)}${unit}`;
+    return value < 100 ? `${value.toFixed(1)}${unit}` : `${thin(value)}${unit}`;
   };
 
   const local = {
@@ -56,7 +57,7 @@ window.mw = window.mw || {};
     }
     for (const until of document.querySelectorAll("[data-until]")) {
       const left = Math.max(0, Math.floor((Number(until.dataset.until) - now) / 1000));
-      set(until, `${Math.floor(left / 60)}:${pad(left % 60)}`);
+      set(until, left >= 3600 ? mw.span(left) : `${Math.floor(left / 60)}:${pad(left % 60)}`);
     }
     for (const ago of document.querySelectorAll("[data-ago]")) set(ago, `${mw.span((now - Number(ago.dataset.ago)) / 1000)} ago`);
   };

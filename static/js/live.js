@@ -87,7 +87,8 @@
     mw.localise(document);
     mw.tick();
     const count = Number(document.getElementById("open-count")?.dataset.open || 0);
-    const title = `${count ? `(${count}) ` : ""}${baseTitle}`;
+    const headline = document.querySelector("[data-title]")?.dataset.title;
+    const title = `${count ? `(${count}) ` : ""}${headline ? `${headline} · Middlewatch` : baseTitle}`;
     if (document.title !== title) document.title = title;
     const icon = document.getElementById("favicon");
     const lamp = icon.getAttribute("href").replace(/lamp(-lit)?\.svg/, count ? "lamp-lit.svg" : "lamp.svg");

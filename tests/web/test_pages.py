@@ -44,8 +44,9 @@ def test_an_empty_fleet_says_what_will_appear_and_how(client, db):
 def test_the_incident_page_says_what_is_broken_what_is_done_and_what_follows(page, world):
     html = page(f"/incidents/{world.incident.pk}/")
     assert "Run llama-70b-v3 is stopped" in html
-    assert "stopping what is left of attempt 2 · step 3 of 8" in html
-    assert "choose the newest complete checkpoint" in html
+    assert "Stopping what is left of attempt 2" in html
+    assert "Step 3 of 8" in html
+    assert "Choose the newest complete checkpoint" in html
     assert "32 GPUs idle" in html
 
 

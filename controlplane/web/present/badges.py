@@ -35,6 +35,7 @@ NODE = {
     "spare": Badge("ring", "Spare", "accent", "+"),
     "retired": Badge("minus", "Retired", "quiet", "–"),
 }
+LAUNCHER = Badge("bolt", "Launcher", "quiet", "L")
 CHECKPOINT = {
     "saving": Badge("clock", "Saving", "quiet"),
     "written": Badge("half", "Written", "warn"),

@@ -51,13 +51,14 @@ def _pause(execution: Execution | None, may: May) -> Button:
     if execution.state == ExecutionState.PAUSED:
         return _button("resume_runbook", may, "Resume runbook", "play", f"{url}/resume/", look="first")
     going = execution.state in (ExecutionState.RUNNING, ExecutionState.WAITING)
+    idle = "it waits for a decision" if execution.state == ExecutionState.PROPOSED else "no runbook is running"
     return _button(
         "pause_runbook",
         may,
         "Pause runbook",
         "pause",
         f"{url}/pause/",
-        why_not="" if going else "no runbook is running",
+        why_not="" if going else idle,
     )
 
 

@@ -46,10 +46,11 @@ class StepLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """An execution in words; `until` is when the step under way gives up."""
+    """An execution in words; `place` counts its steps, `until` is when the step under way gives up."""
 
     badge: Badge
     doing: str
+    place: str
     next: str
     until: datetime | None
     lines: tuple[StepLine, ...]
@@ -62,6 +63,7 @@ def progress(execution: Execution, steps: Sequence[StepRun], runbook: Runbook, n
     return Progress(
         badge=badges.of(badges.EXECUTION, execution.state),
         doing=_doing(execution, runbook),
+        place="" if final else _place(execution, runbook),
         next="" if final else _next(execution, runbook),
         until=None if final else _until(execution, steps, now),
         lines=tuple(_line(execution, steps, index, spec, now) for index, spec in enumerate(runbook.steps)),
@@ -79,8 +81,13 @@ def _doing(execution: Execution, runbook: Runbook) -> str:
     spec = _spec(runbook, execution.step_index)
     if execution.state == ExecutionState.PAUSED:
         return f"paused before going on: {_say(execution, spec, 'next_words')}"
-    place = min(execution.step_index + 1, len(runbook.steps))
-    return f"{_say(execution, spec, 'doing')} · step {place} of {len(runbook.steps)}"
+    return _say(execution, spec, "doing")
+
+
+def _place(execution: Execution, runbook: Runbook) -> str:
+    if execution.state == ExecutionState.PROPOSED:
+        return ""
+    return f"step {min(execution.step_index + 1, len(runbook.steps))} of {len(runbook.steps)}"
 
 
 def _backs_off(execution: Execution) -> bool:

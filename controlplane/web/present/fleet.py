@@ -12,6 +12,8 @@ from controlplane.web.present.words import Badge, age, plural
 
 OLD_AFTER = timedelta(seconds=30)
 NO_RACK = "no rack"
+BY_ITS_WORD = ("unknown", "healthy", "spare")
+"""States that hold only as long as the node goes on speaking."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,7 @@ def sentence(runs: Sequence[Run], needing: int) -> tuple[str, str]:
     if not runs:
         return "No run is known yet", "quiet"
     if needing:
-        return f"{needing} of {plural(len(runs), 'run')} {'needs' if needing == 1 else 'need'} attention", "bad"
+        return f"{_share(needing, len(runs))} {'needs' if needing == 1 else 'need'} attention", "bad"
     going = [run for run in runs if run.state == RunState.RUNNING]
     if not going:
         return f"{plural(len(runs), 'run')}, none is training", "quiet"
@@ -46,6 +48,10 @@ def sentence(runs: Sequence[Run], needing: int) -> tuple[str, str]:
         return ("The one run is progressing" if len(runs) == 1 else f"All {len(runs)} runs are progressing"), "good"
     verb = "is" if len(going) == 1 else "are"
     return f"{len(going)} of {plural(len(runs), 'run')} {verb} progressing, nothing is wrong", "good"
+
+
+def _share(some: int, every: int) -> str:
+    return "The one run" if every == 1 else f"{some} of {plural(every, 'run')}"
 
 
 def racks(nodes: Iterable[Node], now: datetime) -> list[Rack]:
@@ -61,16 +67,23 @@ def cell(node: Node, now: datetime) -> Cell:
     """Show a node as glyph and letter. Silence greys it, and never turns it into a failure."""
     return Cell(
         name=node.name,
-        badge=badges.of(badges.NODE, node.state),
+        badge=badges.LAUNCHER if node.head else badges.of(badges.NODE, node.state),
         old=is_old(node, now),
         heard=age(node.last_seen_at, now),
-        note=", ".join(word for word, true in (("launcher", node.head), ("held", node.held)) if true),
+        note="held" if node.held else "",
     )
 
 
 def is_old(node: Node, now: datetime) -> bool:
     """Whether what we know of a node is too old to be believed."""
     return node.last_seen_at is None or now - node.last_seen_at > OLD_AFTER
+
+
+def _silent(node: Node, mark: Badge, heard: str) -> str:
+    """Say what silence leaves of a state: a verdict of ours stands, a node's own word does not."""
+    if node.state in BY_ITS_WORD:
+        return f"Node {node.name} was last heard {heard}; it was {mark.word.lower()} then"
+    return f"Node {node.name} is {mark.word.lower()} and was last heard {heard}"
 
 
 def counts(nodes: Iterable[Node]) -> list[tuple[Badge, int]]:
@@ -85,7 +98,7 @@ def node_sentence(node: Node, now: datetime) -> tuple[str, str]:
     if node.last_seen_at is None:
         return f"Node {node.name} was enrolled and has not said hello yet", "quiet"
     if is_old(node, now):
-        return f"Node {node.name} was last heard {age(node.last_seen_at, now)}; it was {mark.word.lower()} then", "warn"
+        return _silent(node, mark, age(node.last_seen_at, now)), "warn"
     if node.head:
         return f"Node {node.name} launches runs and takes no ranks", "good"
     return f"Node {node.name} is {mark.word.lower()}", mark.tone

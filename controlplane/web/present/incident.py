@@ -8,7 +8,7 @@ from controlplane.runs.models import Run, RunState
 from controlplane.web.present import badges
 from controlplane.web.present.cost import Cost
 from controlplane.web.present.execution import Progress
-from controlplane.web.present.words import Badge, number
+from controlplane.web.present.words import Badge, sentence, span
 
 CLASSES = {
     "crash": "A rank died",
@@ -39,6 +39,7 @@ CLASSES = {
     "telemetry_lost": "Telemetry is lost",
     "blind": "Middlewatch cannot see",
 }
+NEEDS_PERSON = "nothing by itself: a person must decide"
 BLIND = frozenset({"telemetry_lost", "blind", "check_broken", "correlated_loss"})
 SLOW = frozenset({"fail_slow", "spares_low", "checkpoint_overdue", "capacity", "environment_drift"})
 
@@ -55,6 +56,7 @@ class Card:
     acknowledged: str
     cost: Cost | None
     doing: str
+    place: str
     next: str
     until: datetime | None
 
@@ -64,13 +66,14 @@ def card(incident: Incident, run: Run | None, cost: Cost | None, progress: Progr
     return Card(
         headline=headline(incident, run),
         tone=_tone(incident),
-        where=incident.title,
+        where=sentence(incident.title),
         severity=badges.of(badges.SEVERITY, incident.severity),
         state=badges.of(badges.INCIDENT, incident.state),
         acknowledged=acknowledged(incident),
         cost=cost,
-        doing=_doing(incident, progress),
-        next=progress.next if progress else "",
+        doing=sentence(_doing(incident, progress)),
+        place=progress.place if progress else "",
+        next=sentence(_next(incident, progress)),
         until=progress.until if progress else None,
     )
 
@@ -81,9 +84,7 @@ def headline(incident: Incident, run: Run | None) -> str:
         return CLASSES.get(incident.klass, incident.title)
     if incident.state == IncidentState.OPEN:
         return f"Run {run.name} {_trouble(incident)}"
-    if incident.state == IncidentState.RESOLVED:
-        return f"Run {run.name} {_ending(run)}"
-    return f"Run {run.name} {'is training again' if run.state == RunState.RUNNING else 'is held up no longer'}"
+    return f"Run {run.name} {_ending(incident, run)}"
 
 
 def _trouble(incident: Incident) -> str:
@@ -94,18 +95,22 @@ def _trouble(incident: Incident) -> str:
     return "may have stopped" if incident.confirmed_at is None else "is stopped"
 
 
-def _ending(run: Run) -> str:
-    if run.state == RunState.COMPLETED:
-        return "has completed"
-    return (
-        f"recovered, step {number(run.high_water_step)}" if run.state == RunState.RUNNING else "is out of this incident"
-    )
+def _ending(incident: Incident, run: Run) -> str:
+    """Say how the incident ended for the run; what the run met later belongs to other pages."""
+    if incident.mitigated_at:
+        return f"recovered after {span(_standstill_s(incident, incident.mitigated_at))}"
+    return "has completed" if run.state == RunState.COMPLETED else "is no longer in this incident"
+
+
+def _standstill_s(incident: Incident, ended: datetime) -> float:
+    measured = incident.losses.get("seconds")
+    return float(measured) if measured is not None else (ended - incident.began_at).total_seconds()
 
 
 def acknowledged(incident: Incident) -> str:
-    """Say whether a person has seen it."""
+    """Say whether a person has seen it; one that ended before anybody did needs nobody."""
     if incident.acknowledged_at is None:
-        return "not acknowledged"
+        return "not acknowledged" if incident.state == IncidentState.OPEN else ""
     return f"acknowledged by {incident.acknowledged_by}" if incident.acknowledged_by else "acknowledged"
 
 
@@ -118,12 +123,22 @@ def _tone(incident: Incident) -> str:
 
 
 def _doing(incident: Incident, progress: Progress | None) -> str:
+    """Say what the machine does; nothing once the incident is over, for then the cost says how it ended."""
+    if incident.state == IncidentState.RESOLVED:
+        return ""
+    if incident.state == IncidentState.MITIGATED:
+        return "watching whether it lasts"
     if progress is not None:
         return progress.doing
-    if incident.state == IncidentState.RESOLVED:
-        return "nothing more is to be done"
     if incident.decision.get("why"):
         return f"nothing: {incident.decision['why']}"
     if incident.confirmed_at is None:
         return "watching; a suspicion alone changes nothing"
     return "deciding what to do"
+
+
+def _next(incident: Incident, progress: Progress | None) -> str:
+    """Say what follows; where nothing does by itself, that a person is needed."""
+    if progress is None or incident.state != IncidentState.OPEN:
+        return ""
+    return NEEDS_PERSON if progress.final and progress.badge.tone != "good" else progress.next

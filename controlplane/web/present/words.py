@@ -8,6 +8,8 @@ HOUR = 3600
 DAY = 86_400
 
 THIN_SPACE = "\u202f"
+GPU_HOURS = "\u00a0GPU\u2011h"
+"""A unit that no line break tears apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,9 @@ def age(then: datetime | None, now: datetime) -> str:
 
 
 def countdown(until: datetime, now: datetime) -> str:
-    """Write what is left as `m:ss`; zero once it has passed."""
+    """Write what is left as `m:ss`, hours and more as a span; zero once it has passed."""
     left = max(0, int((until - now).total_seconds()))
-    return f"{left // MINUTE}:{left % MINUTE:02d}"
+    return span(left) if left >= HOUR else f"{left // MINUTE}:{left % MINUTE:02d}"
 
 
 def size(count: float | None) -> str:
@@ -77,8 +79,13 @@ def size(count: float | None) -> str:
 def gpu_hours(value: float) -> str:
     """Write GPU-hours with the precision that their size deserves."""
     if value < 1:
-        return f"{value:.3f} GPU-h"
-    return f"{value:.1f} GPU-h" if value < 100 else f"{number(value)} GPU-h"  # noqa: PLR2004
+        return f"{value:.3f}{GPU_HOURS}"
+    return f"{value:.1f}{GPU_HOURS}" if value < 100 else f"{number(value)}{GPU_HOURS}"  # noqa: PLR2004
+
+
+def sentence(text: str) -> str:
+    """Begin with a capital letter, so that a clause can stand alone."""
+    return text[:1].upper() + text[1:]
 
 
 def joined(parts: list[str]) -> str:

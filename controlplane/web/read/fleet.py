@@ -99,4 +99,4 @@ def _quiet(now: datetime) -> str:
     last = Incident.objects.exclude(resolved_at=None).order_by("-resolved_at").first()
     if last is None or last.resolved_at is None:
         return "No incident so far."
-    return f"Last incident resolved {words.age(last.resolved_at, now)}: {last.title}"
+    return f"Last incident resolved {words.age(last.resolved_at, now)}: {words.sentence(last.title)}."

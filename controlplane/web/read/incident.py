@@ -17,7 +17,7 @@ from controlplane.runs.models import Run
 from controlplane.web.present import badges, buttons, cost, words
 from controlplane.web.present import incident as present
 from controlplane.web.present.buttons import May
-from controlplane.web.present.execution import FINAL, Progress, progress
+from controlplane.web.present.execution import FINAL, Progress, progress, resume_step
 from controlplane.web.present.words import Badge
 
 ACT_SCORE = 4.0
@@ -25,7 +25,6 @@ ACT_MARGIN = 2.0
 MAX_EVIDENCE = 12
 MAX_FINDINGS = 20
 SIMILAR = 3
-RESTARTS = "launch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +75,12 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
         "run": run,
         "card": card,
         "countdown": words.countdown(card.until, now) if card.until else "",
-        "then": _then(run, execution),
+        "restart": _restart(run, execution),
         "execution": execution,
         "runbook": registry.runbook(execution.runbook) if execution else None,
         "progress": going,
         "suspects": _suspects(incident),
+        "cleared": [_spoken(entity) for entity in incident.cleared],
         "findings": [_finding(found) for found in findings],
         "ranks": _ranks(findings),
         "similar": _similar(incident),
@@ -134,15 +134,18 @@ def _gpus(run: Run | None) -> int:
     return run.nodes_wanted * run.gpus_per_node if run else 0
 
 
-def _then(run: Run | None, execution: Execution | None) -> str:
-    """Say where the restart begins and what it loses, while it is still ahead and not the very next step."""
+def _restart(run: Run | None, execution: Execution | None) -> str:
+    """Say where the restart begins and what it loses: as it would be now, and as it was chosen once it is."""
     if run is None or execution is None or execution.state in FINAL:
         return ""
-    if execution.step_index + 1 >= registry.runbook(execution.runbook).index(RESTARTS):
-        return ""
     choice = restore_point(run)
-    begin = f"from step {words.number(choice.step)}" if choice.step else "from the beginning"
-    return f"restart {begin}, losing {words.plural(choice.lost_steps, 'step')}"
+    step, lost = resume_step(execution), choice.lost_steps
+    if step is None:
+        step = choice.step
+    else:
+        lost = max(0, int(execution.context.get("high_water", run.high_water_step)) - step)
+    begin = f"from step {words.number(step)}" if step else "from the beginning"
+    return f"{begin}, losing {words.plural(lost, 'step')}"
 
 
 def _suspects(incident: Incident) -> list[Suspect]:
@@ -156,11 +159,16 @@ def _suspect(blame: dict[str, Any], best: float) -> Suspect:
     place = f"ahead by {margin:.1f}" if margin >= 0 else f"behind by {-margin:.1f}"
     name = entity.removeprefix("node:") if entity.startswith("node:") else ""
     return Suspect(
-        entity=entity,
+        entity=_spoken(entity),
         url=f"/nodes/{name}/" if name else "",
         share=max(2, min(100, round(100 * score / best))) if best > 0 else 2,
         words=f"score {score:.1f}, {place}: {'enough' if enough else 'not enough'} to act on",
     )
+
+
+def _spoken(entity: str) -> str:
+    """Write `rank:2` as `rank 2`."""
+    return entity.replace(":", " ", 1)
 
 
 def _finding(found: Finding) -> FindingLine:
@@ -168,11 +176,12 @@ def _finding(found: Finding) -> FindingLine:
     return FindingLine(
         badge=badges.of(badges.STAGE, found.stage),
         words=present.CLASSES.get(found.klass, found.klass),
-        entity=found.entity,
+        entity=_spoken(found.entity),
         detector=found.detector,
         found_at=found.found_at,
         evidence=[
-            {"weight": f"{float(line.get('weight', 0)):+.1f}", "text": str(line.get("text", ""))} for line in strongest
+            {"weight": f"{float(line.get('weight', 0)):+.1f}".replace("-", "−"), "text": str(line.get("text", ""))}
+            for line in strongest
         ],
         facts=json.dumps(found.facts, indent=1, ensure_ascii=False) if found.facts else "",
     )

@@ -75,7 +75,6 @@ def _hardware(node: Node) -> list[tuple[str, str]]:
         ("Labels", labels or "none"),
         ("Agent", node.agent_version or "–"),
         ("Incarnation", node.incarnation[:12] or "–"),
-        ("Can", ", ".join(map(str, node.capabilities)) or "–"),
         ("CPU", f"{host['cpu_pct']:.0f} %" if isinstance(host.get("cpu_pct"), int | float) else "–"),
         ("Free memory", words.size(host.get("memory_available_bytes"))),
         ("Load", words.number(host.get("load1"))),

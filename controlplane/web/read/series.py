@@ -65,7 +65,12 @@ def marks(run: Run, begin: datetime) -> list[dict[str, Any]]:
     incidents = Incident.objects.filter(run=run, began_at__gte=begin).order_by("-began_at")[:MAX_MARKS]
     saved = Checkpoint.objects.filter(run=run, completed_at__gte=begin).order_by("-completed_at")[:MAX_MARKS]
     told = [
-        {"at": one.began_at.timestamp(), "kind": "incident", "label": one.klass, "url": f"/incidents/{one.pk}/"}
+        {
+            "at": one.began_at.timestamp(),
+            "kind": "incident",
+            "label": one.klass.replace("_", " "),
+            "url": f"/incidents/{one.pk}/",
+        }
         for one in incidents
     ]
     told += [

@@ -29,7 +29,7 @@ def step(name, state="waiting", **more):
 
 def test_it_says_the_step_under_way_and_its_place():
     said = progress(execution("stop"), [step("stop")], RUNBOOK, NOW)
-    assert said.doing == "stopping what is left of attempt 7 · step 3 of 8"
+    assert (said.doing, said.place) == ("stopping what is left of attempt 7", "step 3 of 8")
     assert said.next == "choose the newest complete checkpoint"
 
 
@@ -81,4 +81,4 @@ def test_after_the_last_step_nothing_more_follows():
 
 def test_an_ended_execution_promises_nothing():
     said = progress(execution("close", state="succeeded"), [], RUNBOOK, NOW)
-    assert (said.next, said.until, said.final) == ("", None, True)
+    assert (said.next, said.place, said.until, said.final) == ("", "", None, True)

@@ -7,6 +7,8 @@ import pytest
 from controlplane.incidents.models import Incident
 from controlplane.runs.models import Run
 from controlplane.web.present import cost
+from controlplane.web.present.badges import EXECUTION
+from controlplane.web.present.execution import Progress
 from controlplane.web.present.incident import card
 
 NOW = datetime(2026, 3, 1, 3, 13, tzinfo=UTC)
@@ -38,13 +40,22 @@ def incident(**more):
         ({"confirmed_at": None}, {}, "Run llama may have stopped"),
         ({"klass": "telemetry_lost"}, {}, "Run llama may be running, but cannot be seen"),
         ({"klass": "fail_slow"}, {}, "Run llama needs attention"),
-        ({"state": "mitigated"}, {"state": "running"}, "Run llama is training again"),
-        ({"state": "mitigated"}, {"state": "recovering"}, "Run llama is held up no longer"),
         (
-            {"state": "resolved"},
-            {"state": "running", "high_water_step": 81_500},
-            "Run llama recovered, step 81\u202f500",
+            {"state": "mitigated", "mitigated_at": NOW - timedelta(seconds=30)},
+            {"state": "running"},
+            "Run llama recovered after 10 min",
         ),
+        (
+            {"state": "mitigated", "mitigated_at": NOW - timedelta(seconds=30)},
+            {"state": "recovering"},
+            "Run llama recovered after 10 min",
+        ),
+        (
+            {"state": "resolved", "mitigated_at": NOW, "losses": {"seconds": 640.0}},
+            {"state": "recovering"},
+            "Run llama recovered after 10 min",
+        ),
+        ({"state": "resolved"}, {"state": "running"}, "Run llama is no longer in this incident"),
         ({"state": "resolved"}, {"state": "completed"}, "Run llama has completed"),
     ],
 )
@@ -62,27 +73,42 @@ def test_a_class_of_a_later_version_falls_back_to_the_title():
 
 def test_it_says_whether_somebody_has_seen_it():
     assert card(incident(), run(), None, None).acknowledged == "not acknowledged"
+    assert card(incident(state="resolved"), run(), None, None).acknowledged == ""
     seen = incident(acknowledged_at=NOW, acknowledged_by="ana")
     assert card(seen, run(), None, None).acknowledged == "acknowledged by ana"
 
 
 def test_without_a_runbook_it_says_why_nothing_is_done():
     held = incident(decision={"why": "bo holds the run", "held_by": "operator"})
-    assert card(held, run(), None, None).doing == "nothing: bo holds the run"
-    assert card(incident(confirmed_at=None), run(), None, None).doing == "watching; a suspicion alone changes nothing"
+    assert card(held, run(), None, None).doing == "Nothing: bo holds the run"
+    assert card(incident(confirmed_at=None), run(), None, None).doing == "Watching; a suspicion alone changes nothing"
+
+
+@pytest.mark.parametrize(("state", "doing"), [("mitigated", "Watching whether it lasts"), ("resolved", "")])
+def test_an_incident_that_is_over_promises_nothing(state, doing):
+    said = card(incident(state=state, mitigated_at=NOW), run(), None, None)
+    assert (said.doing, said.next) == (doing, "")
+
+
+def test_a_runbook_that_failed_leaves_the_rest_to_a_person():
+    failed = Progress(
+        badge=EXECUTION["failed"], doing="attempt 8 did not start", place="", next="", until=None, lines=(), final=True
+    )
+    said = card(incident(), run(), None, failed)
+    assert (said.doing, said.next) == ("Attempt 8 did not start", "Nothing by itself: a person must decide")
 
 
 def test_the_cost_of_an_open_incident_ticks_from_its_first_bad_moment():
     price = cost.of_incident(incident(), 2048, NOW)
     assert price.ticking
-    assert price.words == "2\u202f048 GPUs idle · 11 min · 375 GPU-h"
+    assert price.words == "2\u202f048 GPUs idle · 11 min · 375\u00a0GPU\u2011h"
 
 
 def test_the_cost_of_a_mitigated_incident_is_what_was_measured():
     done = incident(state="mitigated", mitigated_at=NOW, losses={"steps": 70, "seconds": 90.0})
     price = cost.of_incident(done, 8, NOW + timedelta(hours=1))
     assert not price.ticking
-    assert price.words == "8 GPUs idled · 90 s · 0.200 GPU-h · 70 steps lost"
+    assert price.words == "8 GPUs idled · 90 s · 0.200\u00a0GPU\u2011h · 70 steps lost"
 
 
 def test_an_incident_without_a_run_costs_no_run():

@@ -79,6 +79,7 @@ def test_a_strip_shows_only_its_window():
         ([], 0, "No run is known yet"),
         (["running"] * 5, 0, "All 5 runs are progressing"),
         (["running"], 0, "The one run is progressing"),
+        (["recovering"], 1, "The one run needs attention"),
         (["running", "recovering"], 1, "1 of 2 runs needs attention"),
         (["running", "completed", "running"], 0, "2 of 3 runs are progressing, nothing is wrong"),
         (["completed"], 0, "1 run, none is training"),
@@ -115,6 +116,16 @@ def test_silence_greys_a_node_and_never_turns_it_into_a_failure():
         "Node a was last heard 6 min ago; it was healthy then",
         "warn",
     )
+
+
+def test_a_verdict_stands_though_the_node_is_silent():
+    said, _ = fleet.node_sentence(node("a", "quarantined", seen=400), NOW)
+    assert said == "Node a is quarantined and was last heard 6 min ago"
+
+
+def test_the_launcher_is_shown_as_what_it_is_and_not_as_a_spare():
+    shown = fleet.cell(node("head", "spare", head=True), NOW)
+    assert (shown.badge.word, shown.badge.letter) == ("Launcher", "L")
 
 
 def test_a_node_that_never_spoke_is_not_called_healthy():

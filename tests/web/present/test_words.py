@@ -48,6 +48,10 @@ def test_a_countdown_ends_at_zero():
     assert words.countdown(NOW - timedelta(seconds=1), NOW) == "0:00"
 
 
+def test_a_countdown_of_hours_is_no_stop_watch():
+    assert words.countdown(NOW + timedelta(seconds=7199), NOW) == "1 h 59 min"
+
+
 @pytest.mark.parametrize(
     ("count", "text"),
     [(None, "–"), (0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (140_000_000_000, "140 GB"), (3e18, "3000.0 PB")],
