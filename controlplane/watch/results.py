@@ -4,13 +4,14 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime
 
+from controlplane.domain.chronicle import sentences
 from controlplane.domain.errors import MiddlewatchError
 from controlplane.domain.signals import Signal
 from controlplane.fleet import actions as fleet
 from controlplane.fleet.models import Command, CommandState
 from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
-from controlplane.runs.models import Attempt
+from controlplane.runs.models import Attempt, AttemptState
 
 log = logging.getLogger(__name__)
 
@@ -34,15 +35,37 @@ def _one(signal: Signal, now: datetime, book: Book) -> Command | None:
 
 
 def ended(command: Command, now: datetime, book: Book) -> None:
-    """Close an attempt that a person launched and the launcher did not start; runbooks see to their own."""
-    if command.kind != "attempt.start" or command.execution_id is not None or command.state not in FAILED:
+    """Close an attempt that a person launched or stopped, by the launcher's word; runbooks see to their own."""
+    if command.execution_id is not None:
         return
+    if command.kind == "attempt.start" and command.state in FAILED:
+        _unlaunched(command, now, book)
+    elif command.kind == "attempt.stop" and command.state == CommandState.SUCCEEDED:
+        _stopped(command, now, book)
+
+
+def _unlaunched(command: Command, now: datetime, book: Book) -> None:
+    attempt = _attempt(command)
+    if attempt is None or (command.state == CommandState.EXPIRED and attempt.state == AttemptState.RUNNING):
+        return  # it runs although nobody said so in time
+    runs.mark_stopping(attempt, now)
+    if runs.close_attempt(attempt, "failed", now):
+        told = f"Attempt {attempt.number} could not be launched: {_why(command)}."
+        book.tell(f"run:{attempt.run.name}", "launch", told, key=f"unlaunched:{attempt.run.pk}:{attempt.number}")
+
+
+def _stopped(command: Command, now: datetime, book: Book) -> None:
+    """Take the launcher's proof that no rank is left; of an attempt that it never started it tells nothing else."""
+    attempt, proof = _attempt(command), command.result.get("data") or {}
+    if attempt is None or proof.get("survivors") or not runs.close_attempt(attempt, "killed", now):
+        return
+    told = sentences.attempt_ended(attempt.number, "killed", attempt.last_step)
+    book.tell(f"run:{attempt.run.name}", "exit", told, key=f"stopped:{attempt.run.pk}:{attempt.number}")
+
+
+def _attempt(command: Command) -> Attempt | None:
     wanted = {"run__name": command.args.get("run"), "number": command.args.get("attempt")}
-    attempt = Attempt.objects.select_related("run").filter(**wanted).first()
-    if attempt is None or not runs.mark_stopping(attempt, now) or not runs.close_attempt(attempt, "failed", now):
-        return
-    told = f"Attempt {attempt.number} could not be launched: {_why(command)}."
-    book.tell(f"run:{attempt.run.name}", "launch", told, key=f"unlaunched:{attempt.run.pk}:{attempt.number}")
+    return Attempt.objects.select_related("run").filter(**wanted).first()
 
 
 def _why(command: Command) -> str:

@@ -1,0 +1,66 @@
+"""What follows from the launcher's answer where no runbook waits for it."""
+
+from datetime import timedelta
+
+import pytest
+
+from controlplane.fleet.models import Command, CommandState
+from controlplane.runs import actions as runs
+from controlplane.runs.book import Book
+from controlplane.watch import fleet as fleet_watch
+from controlplane.watch import pipeline, results
+from tests.flows.conftest import trained
+from tests.flows.world import HEAD, Cluster
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _fresh_memory():
+    pipeline.memory.forget()
+    fleet_watch.memory.forget()
+
+
+@pytest.fixture
+def cluster():
+    return Cluster(size=2, spares=1).build()
+
+
+def test_an_attempt_stopped_before_the_launcher_heard_of_it_is_over_and_frees_its_nodes(cluster):
+    cluster.alive.discard(HEAD)
+    cluster.launch()
+    runs.stop(cluster.run, "ana", cluster.now)
+    Command.objects.filter(kind="attempt.start").update(deadline=cluster.now)
+    cluster.alive.add(HEAD)
+    cluster.tick(5)
+    assert cluster.newest().state == "exited"
+    assert cluster.launches == []
+
+
+def test_an_attempt_whose_start_is_refused_because_it_was_stopped_first_is_over(cluster):
+    cluster.fail_kinds["attempt.start"] = "attempt 1 of run demo was stopped before it started"
+    cluster.mute_kinds.add("attempt.stop")
+    cluster.alive.discard(HEAD)
+    cluster.launch()
+    runs.stop(cluster.run, "ana", cluster.now)
+    cluster.alive.add(HEAD)
+    cluster.tick(5)
+    assert cluster.newest().state == "exited"
+
+
+def test_a_stop_that_left_survivors_closes_nothing(cluster):
+    trained(cluster, steps=3)
+    cluster.mute_kinds.add("attempt.stop")
+    runs.stop(cluster.run, "ana", cluster.now)
+    command = cluster.sent("attempt.stop").get()
+    command.state, command.result = CommandState.SUCCEEDED, {"data": {"stopped": False, "survivors": [{"rank": 1}]}}
+    results.ended(command, cluster.now, Book(cluster.now))
+    assert cluster.newest().state == "running"
+
+
+def test_a_start_that_nobody_reported_on_in_time_does_not_close_an_attempt_that_trains(cluster):
+    trained(cluster, steps=3)
+    command = cluster.sent("attempt.start").get()
+    command.state = CommandState.EXPIRED
+    results.ended(command, cluster.now + timedelta(minutes=2), Book(cluster.now))
+    assert (cluster.newest().state, cluster.newest().stopping_at) == ("running", None)
