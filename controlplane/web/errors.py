@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.contrib import messages
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import InterfaceError, OperationalError, connections
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -83,11 +83,18 @@ def page(request: HttpRequest, status: int, title: str, why: str) -> HttpRespons
 
     Django answers errors in passing threads, where nobody else gives back, or leaves, a connection.
     """
-    close_old_connections()
+    _leave_old_connections()
     try:
         return render(request, "web/system.html", {"status": status, "title": title, "why": why}, status=status)
     finally:
-        close_old_connections()
+        _leave_old_connections()
+
+
+def _leave_old_connections() -> None:
+    """Close what is broken or too old; a connection inside a transaction belongs to whoever opened that."""
+    for one in connections.all(initialized_only=True):
+        if not one.in_atomic_block:
+            one.close_if_unusable_or_obsolete()
 
 
 def _back(request: HttpRequest, error: MiddlewatchError) -> HttpResponse:
