@@ -62,7 +62,7 @@
     legend: { show: false },
     series: [{}, { stroke: colour(hue), width: 1.6, spanGaps: false, points: { show: false } }],
     axes: [0, 1].map((side) => ({ stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, size: side ? 74 : 32, font: "12px sans-serif", ...(side ? {} : { values: hours }) })),
-    hooks: { drawClear: [markPainter], setCursor: [readOut] },
+    hooks: { draw: [markPainter], setCursor: [readOut] },
   });
 
   // A line drawn across a standstill would say that steps were made there.

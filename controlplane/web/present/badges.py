@@ -35,6 +35,7 @@ NODE = {
     "spare": Badge("ring", "Spare", "accent", "+"),
     "retired": Badge("minus", "Retired", "quiet", "–"),
 }
+STANDSTILL = Badge("alert", "Standing still", "bad")
 LAUNCHER = Badge("bolt", "Launcher", "quiet", "L")
 CHECKPOINT = {
     "saving": Badge("clock", "Saving", "quiet"),

@@ -1,13 +1,13 @@
 """The acts that a page offers. A forbidden one stays visible, with what it needs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controlplane.domain.access.policy import least_role
 from controlplane.fleet.models import Node
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.runbooks.models import Execution, ExecutionState
-from controlplane.runs.models import Run, RunState
+from controlplane.runs.models import Mode, Run, RunState
 
 May = Callable[[str], bool]
 
@@ -21,7 +21,7 @@ class Button:
     url: str
     why_not: str = ""
     look: str = ""
-    reason: bool = False
+    link: bool = False
 
 
 def _button(act: str, may: May, label: str, icon: str, url: str, *, why_not: str = "", look: str = "") -> Button:
@@ -31,6 +31,9 @@ def _button(act: str, may: May, label: str, icon: str, url: str, *, why_not: str
 
 def thumb(incident: Incident, execution: Execution | None, may: May) -> list[Button]:
     """Offer the two acts of 3 am: acknowledge, and stop the machine from going on."""
+    if execution is not None and execution.state == ExecutionState.PROPOSED:
+        decide = Button(label="Decide", icon="question", url="#approval", look="first", link=True)
+        return [replace(_acknowledge(incident, may), look=""), decide]
     return [_acknowledge(incident, may), _pause(execution, may)]
 
 
@@ -51,22 +54,24 @@ def _pause(execution: Execution | None, may: May) -> Button:
     if execution.state == ExecutionState.PAUSED:
         return _button("resume_runbook", may, "Resume runbook", "play", f"{url}/resume/", look="first")
     going = execution.state in (ExecutionState.RUNNING, ExecutionState.WAITING)
-    idle = "it waits for a decision" if execution.state == ExecutionState.PROPOSED else "no runbook is running"
     return _button(
         "pause_runbook",
         may,
         "Pause runbook",
         "pause",
         f"{url}/pause/",
-        why_not="" if going else idle,
+        why_not="" if going else "no runbook is running",
     )
 
 
 def approval(execution: Execution, may: May) -> list[Button]:
-    """Offer to approve or reject what a runbook proposes."""
-    url = f"/executions/{execution.pk}"
+    """Offer to approve or reject what a runbook proposes; nothing starts on a run that is held or only watched."""
+    url, run = f"/executions/{execution.pk}", execution.run
+    barred = f"{run.held_by or 'an operator'} holds the run" if run.held else ""
+    if run.mode == Mode.WATCH:
+        barred = "the run is only watched"
     return [
-        _button("approve", may, "Approve", "check", f"{url}/approve/", look="first"),
+        _button("approve", may, "Approve", "check", f"{url}/approve/", why_not=barred, look="first"),
         _button("reject", may, "Reject", "cross", f"{url}/reject/", look="danger"),
     ]
 

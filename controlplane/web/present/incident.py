@@ -39,6 +39,7 @@ CLASSES = {
     "telemetry_lost": "Telemetry is lost",
     "blind": "Middlewatch cannot see",
 }
+UNDECIDED = "deciding what to do"
 NEEDS_PERSON = "nothing by itself: a person must decide"
 BLIND = frozenset({"telemetry_lost", "blind", "check_broken", "correlated_loss"})
 SLOW = frozenset({"fail_slow", "spares_low", "checkpoint_overdue", "capacity", "environment_drift"})
@@ -71,9 +72,9 @@ def card(incident: Incident, run: Run | None, cost: Cost | None, progress: Progr
         state=badges.of(badges.INCIDENT, incident.state),
         acknowledged=acknowledged(incident),
         cost=cost,
-        doing=sentence(_doing(incident, progress)),
+        doing=sentence(_doing(incident, run, progress)),
         place=progress.place if progress else "",
-        next=sentence(_next(incident, progress)),
+        next=sentence(_next(incident, run, progress)),
         until=progress.until if progress else None,
     )
 
@@ -122,23 +123,30 @@ def _tone(incident: Incident) -> str:
     return "bad"
 
 
-def _doing(incident: Incident, progress: Progress | None) -> str:
+def _doing(incident: Incident, run: Run | None, progress: Progress | None) -> str:
     """Say what the machine does; nothing once the incident is over, for then the cost says how it ended."""
     if incident.state == IncidentState.RESOLVED:
         return ""
     if incident.state == IncidentState.MITIGATED:
         return "watching whether it lasts"
+    if run is not None and _held_back(run, progress):
+        return f"nothing: {run.held_by or 'an operator'} holds the run"
     if progress is not None:
         return progress.doing
     if incident.decision.get("why"):
         return f"nothing: {incident.decision['why']}"
-    if incident.confirmed_at is None:
-        return "watching; a suspicion alone changes nothing"
-    return "deciding what to do"
+    return UNDECIDED if incident.confirmed_at else "watching; a suspicion alone changes nothing"
 
 
-def _next(incident: Incident, progress: Progress | None) -> str:
+def _held_back(run: Run, progress: Progress | None) -> bool:
+    """Whether a hold keeps anything from being begun; what is begun says itself that it stands still."""
+    return run.held and (progress is None or progress.badge == badges.EXECUTION["proposed"])
+
+
+def _next(incident: Incident, run: Run | None, progress: Progress | None) -> str:
     """Say what follows; where nothing does by itself, that a person is needed."""
     if progress is None or incident.state != IncidentState.OPEN:
         return ""
+    if run is not None and _held_back(run, progress):
+        return "ask again once the hold is ended"
     return NEEDS_PERSON if progress.final and progress.badge.tone != "good" else progress.next

@@ -22,18 +22,34 @@ class Card:
     badge: Badge
 
 
-def card(run: Run, attempt: Attempt | None) -> Card:
-    """Put a run into a sentence and a line of detail. Reads no database."""
-    return Card(
-        headline=headline(run),
-        where=_where(run, attempt),
-        tone=badges.of(badges.RUN, run.state).tone,
-        badge=badges.of(badges.RUN, run.state),
-    )
+def card(run: Run, attempt: Attempt | None, *, hurt: bool = False) -> Card:
+    """Put a run into a sentence and a line of detail. Reads no database.
+
+    `hurt`: a confirmed incident of the run is open.
+    """
+    still = stands_still(run, attempt, hurt=hurt)
+    badge = badge_of(run, still=still)
+    return Card(headline=headline(run, still=still), where=_where(run, attempt), tone=badge.tone, badge=badge)
 
 
-def headline(run: Run) -> str:
+def stands_still(run: Run, attempt: Attempt | None, *, hurt: bool) -> bool:
+    """Whether a run that nobody has stopped makes no steps: a dead attempt is not training, whoever must act next."""
+    if run.state == RunState.RECOVERING:
+        return True
+    return run.state == RunState.RUNNING and (hurt or (attempt is not None and attempt.state == AttemptState.EXITED))
+
+
+def badge_of(run: Run, *, still: bool) -> Badge:
+    """Show a run's state; one that stands still while nothing recovers it is not shown as training."""
+    if still and run.state == RunState.RUNNING:
+        return badges.STANDSTILL
+    return badges.of(badges.RUN, run.state)
+
+
+def headline(run: Run, *, still: bool = False) -> str:
     """Say how a run stands."""
+    if still and run.state == RunState.RUNNING:
+        return f"Run {run.name} stands still at step {number(run.high_water_step)}"
     words = {
         RunState.WAITING: "has not started yet",
         RunState.RUNNING: f"is training, step {number(run.high_water_step)}",

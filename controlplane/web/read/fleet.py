@@ -11,7 +11,7 @@ from controlplane.events.queries import step_series
 from controlplane.fleet import queries as nodes
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.runs.models import Attempt, Run, RunState
-from controlplane.web.present import badges, cost, fleet, spark, words
+from controlplane.web.present import cost, fleet, spark, words
 from controlplane.web.present import incident as present_incident
 from controlplane.web.present import run as present_run
 from controlplane.web.read import series
@@ -28,6 +28,7 @@ def state(now: datetime) -> dict[str, Any]:
     """Read the overview: its sentence, what needs a person, runs, and the map of the nodes."""
     runs = list(Run.objects.order_by("state", "name")[:MAX_RUNS])
     opened = list(Incident.objects.filter(state=IncidentState.OPEN).select_related("run"))
+    hurt = {one.run_id for one in opened if halts(one)}
     every = list(nodes.all_nodes())
     sentence, tone = fleet.sentence(runs, len({one.run_id for one in opened if one.run_id}))
     return {
@@ -35,7 +36,7 @@ def state(now: datetime) -> dict[str, Any]:
         "tone": tone,
         "quiet_words": "" if opened else _quiet(now),
         "incidents": sorted((_card(one, now) for one in opened), key=_price, reverse=True),
-        "rows": [row(run, now) for run in runs],
+        "rows": [row(run, now, hurt=run.pk in hurt) for run in runs],
         "racks": fleet.racks(every, now),
         "counts": fleet.counts(every),
         "spares": f"{words.plural(len(nodes.spares()), 'spare')} left",
@@ -44,32 +45,39 @@ def state(now: datetime) -> dict[str, Any]:
     }
 
 
-def row(run: Run, now: datetime) -> dict[str, Any]:
+def halts(incident: Incident) -> bool:
+    """Whether an open incident says for certain that its run makes no steps."""
+    known = incident.confirmed_at is not None and incident.severity == "critical"
+    return known and incident.klass not in present_incident.BLIND | present_incident.SLOW
+
+
+def row(run: Run, now: datetime, *, hurt: bool) -> dict[str, Any]:
     """Read one line of the runs table."""
     attempts = list(Attempt.objects.filter(run=run).order_by("-number")[:200])[::-1]
     points = step_series(run.name, since=now - SPARK_WINDOW, limit=SPARK_POINTS)
     durations = [point.duration_ms for point in points if point.duration_ms is not None]
-    fresh = bool(points) and run.state == RunState.RUNNING
+    still = present_run.stands_still(run, attempts[-1] if attempts else None, hurt=hurt)
+    fresh = bool(points) and run.state == RunState.RUNNING and not still
     rate = series.rate(points) if fresh else None
     return {
         "run": run,
-        "badge": badges.of(badges.RUN, run.state),
+        "badge": present_run.badge_of(run, still=still),
         "throughput": f"{words.number(rate)} {series.unit(points)}" if rate is not None else "–",
         "spark": spark.points(durations),
         "spark_count": len(durations),
-        "goodput": goodput(attempts, run, now),
+        "goodput": goodput(attempts, run, now, still=still),
         "restore": restore_words(run, now),
         "attempt": attempts[-1].number if attempts else "–",
     }
 
 
-def goodput(attempts: Sequence[Attempt], run: Run, now: datetime) -> str:
+def goodput(attempts: Sequence[Attempt], run: Run, now: datetime, *, still: bool) -> str:
     """Say which part of the last 24 hours, or of the run's life, was spent training forward."""
     if not attempts:
         return "–"
     begin = max(now - GOODPUT_WINDOW, attempts[0].started_at)
     end = attempts[-1].exited_at if run.state in (RunState.COMPLETED, RunState.STOPPED) else None
-    pieces = present_run.strip(attempts, begin, end or now, stalled=run.state == RunState.RECOVERING)
+    pieces = present_run.strip(attempts, begin, end or now, stalled=still)
     training = sum(piece.width for piece in pieces if piece.cause == "train")
     return f"{100 * training / present_run.STRIP_WIDTH:.1f} %"
 

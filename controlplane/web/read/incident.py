@@ -92,8 +92,8 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
 def signature(incident: Incident, execution: Execution | None) -> str:
     """Name what the buttons depend on; a page fetches its own when this changes."""
     going = f"{execution.pk}.{execution.state}" if execution else "none"
-    held = bool(incident.run and incident.run.held)
-    return f"{incident.state}.{bool(incident.acknowledged_at)}.{going}.{held}"
+    run = f"{incident.run.held}.{incident.run.mode}" if incident.run else ""
+    return f"{incident.state}.{bool(incident.acknowledged_at)}.{going}.{run}"
 
 
 def acts(incident: Incident, execution: Execution | None, may: May, now: datetime) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from controlplane.web.present import run as present
 from controlplane.web.present.buttons import May
 from controlplane.web.present.ranks import rank_lines
 from controlplane.web.read import series
-from controlplane.web.read.fleet import goodput
+from controlplane.web.read.fleet import goodput, halts
 
 STRIP_WINDOW = timedelta(hours=24)
 MAX_CHECKPOINTS = 12
@@ -33,14 +33,17 @@ def state(run: Run, now: datetime) -> dict[str, Any]:
     attempts = list(Attempt.objects.filter(run=run).order_by("-number")[:MAX_ATTEMPTS])
     attempt = attempts[0] if attempts else None
     view = runs.view(run)
+    opened = list(Incident.objects.filter(run=run, state=IncidentState.OPEN))
+    hurt = any(halts(one) for one in opened)
+    still = present.stands_still(run, attempt, hurt=hurt)
     return {
         "run": run,
         "attempt": attempt,
-        "card": present.card(run, attempt),
-        "facts": _facts(run, attempt, now),
-        "incidents": Incident.objects.filter(run=run, state=IncidentState.OPEN),
+        "card": present.card(run, attempt, hurt=hurt),
+        "facts": _facts(run, attempt, now, still=still),
+        "incidents": opened,
         "recent": Incident.objects.filter(run=run).exclude(state=IncidentState.OPEN)[:5],
-        **_strip(attempts[::-1], run, now),
+        **_strip(attempts[::-1], run, now, still=still),
         "saved": [(row, badges.of(badges.CHECKPOINT, row.state)) for row in checkpoints.of_run(run)[:MAX_CHECKPOINTS]],
         "restore": checkpoints.restore_point(run),
         "attempts": [(row, badges.of(badges.ATTEMPT, row.state)) for row in attempts],
@@ -60,30 +63,33 @@ def acts(run: Run, may: May) -> dict[str, Any]:
     }
 
 
-def _facts(run: Run, attempt: Attempt | None, now: datetime) -> list[tuple[str, str]]:
+def _facts(run: Run, attempt: Attempt | None, now: datetime, *, still: bool) -> list[tuple[str, str]]:
     points = step_series(run.name, since=now - RATE_WINDOW, limit=series.RATE_POINTS)
-    rate = series.rate(points) if run.state == RunState.RUNNING else None
+    rate = series.rate(points) if run.state == RunState.RUNNING and not still else None
     lost = checkpoints.exposed(run, now)
     spares = len(nodes.spares())
     return [
         ("Attempt", str(attempt.number) if attempt else "–"),
         ("Step", words.number(run.high_water_step)),
         ("Throughput", f"{words.number(rate)} {series.unit(points)}" if rate is not None else "–"),
-        ("A crash now would lose", f"{words.plural(lost.steps, 'step')}, {words.span(lost.seconds)}" if lost else "–"),
+        (
+            "Lost already" if still else "A crash now would lose",
+            f"{words.plural(lost.steps, 'step')}, {words.span(lost.seconds)}" if lost else "–",
+        ),
         ("Spares that fit", words.number(spares)),
         ("Mode", run.mode),
     ]
 
 
-def _strip(attempts: Sequence[Attempt], run: Run, now: datetime) -> dict[str, Any]:
+def _strip(attempts: Sequence[Attempt], run: Run, now: datetime, *, still: bool) -> dict[str, Any]:
     if not attempts:
         return {"strip": []}
     last = attempts[-1].exited_at if run.state in (RunState.COMPLETED, RunState.STOPPED) else None
     end = last or now
     begin = max(end - STRIP_WINDOW, attempts[0].started_at)
     return {
-        "strip": present.strip(attempts, begin, end, stalled=run.state == RunState.RECOVERING),
+        "strip": present.strip(attempts, begin, end, stalled=still),
         "strip_begin": begin,
         "strip_end": end,
-        "goodput": goodput(attempts, run, now),
+        "goodput": goodput(attempts, run, now, still=still),
     }

@@ -98,6 +98,15 @@ def test_a_runbook_that_failed_leaves_the_rest_to_a_person():
     assert (said.doing, said.next) == ("Attempt 8 did not start", "Nothing by itself: a person must decide")
 
 
+def test_a_proposal_for_a_held_run_says_that_the_hold_comes_first():
+    proposed = Progress(
+        badge=EXECUTION["proposed"], doing="nothing until somebody approves", place="", next="collect stacks",
+        until=None, lines=(), final=False,
+    )  # fmt: skip
+    said = card(incident(), run(held=True, held_by="bo"), None, proposed)
+    assert (said.doing, said.next) == ("Nothing: bo holds the run", "Ask again once the hold is ended")
+
+
 def test_the_cost_of_an_open_incident_ticks_from_its_first_bad_moment():
     price = cost.of_incident(incident(), 2048, NOW)
     assert price.ticking

@@ -35,6 +35,19 @@ def test_a_held_run_says_that_nothing_will_be_done():
     assert present.card(run(held=True, held_by="bo"), None).where.startswith("Held by bo: Middlewatch says")
 
 
+def test_a_run_whose_attempt_ended_is_not_called_training_while_nothing_recovers_it():
+    dead = Attempt(number=2, nodes=["n01"], state="exited", reason="failed")
+    said = present.card(run(), dead)
+    assert (said.headline, said.tone) == ("Run llama stands still at step 1\u202f200", "bad")
+    assert said.badge.word == "Standing still"
+
+
+def test_a_run_with_a_confirmed_fault_stands_still_though_its_ranks_still_live():
+    living = Attempt(number=2, nodes=["n01"], state="running", last_step=1200)
+    assert present.card(run(), living).tone == "good"
+    assert present.card(run(), living, hurt=True).tone == "bad"
+
+
 def attempts():
     return [
         Attempt(
