@@ -1,6 +1,6 @@
 """The only writer of the fleet's tables; its parts live in modules of their own."""
 
-from controlplane.fleet.commands import expire_commands, lease_commands, record_result, send_command
+from controlplane.fleet.commands import expire_commands, lease_commands, recall_commands, record_result, send_command
 from controlplane.fleet.enrolment import create_enrolment_token, enrol, revoke, rotate
 from controlplane.fleet.nodes import hello, hold_node, move_node, seen
 
@@ -12,6 +12,7 @@ __all__ = [
     "hold_node",
     "lease_commands",
     "move_node",
+    "recall_commands",
     "record_result",
     "revoke",
     "rotate",

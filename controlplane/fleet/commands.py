@@ -163,6 +163,19 @@ def expire_commands(now: datetime) -> list[Command]:
     return found
 
 
+def recall_commands(now: datetime, *, execution_id: int | None = None, run: str = "") -> int:
+    """Hand out no more of an execution's commands, or of automation's commands about a run.
+
+    Those that no agent has seen end at once, those on their way when their lease ends,
+    and what an agent has taken up ends by itself. Returns how many were called back.
+    """
+    about = Q(execution_id=execution_id) if execution_id is not None else Q(args__run=run, execution_id__isnull=False)
+    waiting = Command.objects.filter(about, deadline__gt=now)
+    sent = waiting.filter(state=CommandState.LEASED).update(deadline=now)
+    unseen = waiting.filter(state=CommandState.PENDING)
+    return sent + unseen.update(state=CommandState.EXPIRED, deadline=now, finished_at=now)
+
+
 WAITING = """
     SELECT node.name, count(*) FROM fleet_command AS command JOIN fleet_node AS node ON node.id = command.node_id
     WHERE command.state IN ('pending', 'leased', 'running') AND command.deadline > now()

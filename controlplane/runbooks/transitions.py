@@ -7,6 +7,7 @@ from typing import Any
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.recovery import execution as rules
 from controlplane.domain.recovery.execution import After
+from controlplane.fleet import actions as fleet
 from controlplane.incidents.telling import shown
 from controlplane.runbooks import registry
 from controlplane.runbooks.models import ExecutionState, StepRun
@@ -142,6 +143,7 @@ def _end(turn: Turn, outcome: End) -> bool:
     execution = turn.execution
     execution.outcome, execution.finished_at = outcome.outcome, turn.now
     _save(turn, outcome.state, wake_at=None)
+    fleet.recall_commands(turn.now, execution_id=execution.pk)
     if outcome.state != ExecutionState.SUCCEEDED or execution.step_index + 1 < len(turn.runbook.steps):
         told = sentences.ended(turn.runbook, str(outcome.state), outcome.outcome)
         turn.tell("decision", told, key="end")

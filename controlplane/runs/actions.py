@@ -115,12 +115,15 @@ def set_policy(run: Run, overrides: Mapping[str, Any], by: str, now: datetime) -
 def hold(run: Run, by: str, now: datetime) -> None:
     """Forbid automation to touch the run until `resume`; training itself goes on.
 
+    Commands of automation that no agent has taken up yet are called back.
+
     Raises:
         Conflict: the run is held already.
     """
     with transaction.atomic():
         if not Run.objects.filter(pk=run.pk, held=False).update(held=True, held_by=by):
             raise Conflict(f"{run.name} is held already")
+        fleet.recall_commands(now, run=run.name)
         _say(run, "hold", sentences.held(run.name, by), by, now)
     run.held, run.held_by = True, by
 
@@ -148,6 +151,7 @@ def stop(run: Run, by: str, now: datetime) -> None:
         going = Run.objects.filter(pk=run.pk).exclude(state__in=[RunState.STOPPED, RunState.COMPLETED])
         if not going.update(state=RunState.STOPPED):
             raise Conflict(f"{run.name} is not running")
+        fleet.recall_commands(now, run=run.name)
         for attempt in run.attempts.exclude(state=AttemptState.EXITED):
             mark_stopping(attempt, now)
             _send_stop(run, attempt, now)

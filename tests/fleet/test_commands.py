@@ -93,3 +93,20 @@ def test_late_news_about_an_expired_command_is_kept():
     later = NOW + timedelta(minutes=7)
     assert actions.record_result(command.pk, {"state": "running"}, later).state == CommandState.EXPIRED
     assert actions.record_result(command.pk, {"state": "succeeded"}, later).state == CommandState.SUCCEEDED
+
+
+def test_commands_that_are_called_back_are_not_handed_out_and_others_are():
+    mine = send(key="mine", execution_id=7)
+    other = send(key="other", execution_id=8)
+    assert actions.recall_commands(NOW, execution_id=7) == 1
+    assert [command.pk for command in actions.lease_commands("head", NOW)] == [other.pk]
+    mine.refresh_from_db()
+    assert mine.state == "expired"
+
+
+def test_a_run_s_commands_are_called_back_but_not_those_of_people():
+    send(key="automation", execution_id=7)
+    person = send(key="person")
+    assert actions.recall_commands(NOW, run="demo") == 1
+    assert actions.recall_commands(NOW, run="other") == 0
+    assert [command.pk for command in actions.lease_commands("head", NOW)] == [person.pk]
