@@ -5,7 +5,10 @@ person's hold or a doubt about our own sight only keeps it still; nothing of tha
 ever expires into action by itself.
 """
 
+from controlplane.domain.findings import Stage
+from controlplane.domain.fleet.identity import SILENT_AFTER_S
 from controlplane.fleet import queries as fleet
+from controlplane.fleet.models import Node
 from controlplane.incidents.models import IncidentState
 from controlplane.runbooks.models import ExecutionState
 from controlplane.runbooks.outcomes import End, Outcome, Still
@@ -18,10 +21,17 @@ WATCHING = frozenset({"await_progress", "close"})
 """Steps that touch nothing of the run, so no hold keeps them."""
 HARMLESS = frozenset({"collect", "confirm"})
 """Steps before anything was touched."""
+LAUNCHER = frozenset({"stop", "choose_checkpoint", "launch"})
+"""Steps that the launcher carries out."""
 
 
 def ruling(turn: Turn) -> Outcome | None:
-    """Say what the world imposes on the execution before its step, or None."""
+    """Say what the world imposes on the execution before its step, or None.
+
+    Before an act incident and run are locked, so a person's hold comes before it or after it.
+    """
+    if turn.spec.name not in WATCHING | HARMLESS:
+        turn.lock()
     return _over(turn) or _overtaken(turn) or _gone(turn) or _still(turn)
 
 
@@ -42,9 +52,15 @@ def _overtaken(turn: Turn) -> Outcome | None:
 
 
 def _gone(turn: Turn) -> Outcome | None:
-    if turn.spec.name in HARMLESS and turn.incident.state == IncidentState.RESOLVED:
-        return End(ExecutionState.SUCCEEDED, "it recovered by itself; nothing was touched")
+    if turn.incident.state == IncidentState.RESOLVED and _untouched(turn):
+        standing = turn.incident.findings.exclude(stage=Stage.CLEARED).exists()
+        why = "a person resolved the incident" if standing else "it recovered by itself"
+        return End(ExecutionState.SUCCEEDED, f"{why}; nothing was touched")
     return None
+
+
+def _untouched(turn: Turn) -> bool:
+    return turn.spec.name in HARMLESS or (turn.spec.name == "stop" and turn.step_run is None)
 
 
 def _still(turn: Turn) -> Outcome | None:
@@ -55,6 +71,15 @@ def _still(turn: Turn) -> Outcome | None:
     doubt = fleet_hold()
     if doubt:
         return Still("partition", doubt)
-    if any(node.identity_conflict for node in fleet.nodes_for([turn.run.launcher])):
-        return Still("identity", f"two machines use the name of the launcher {turn.run.launcher}")
+    return next((_launcher(turn, node) for node in fleet.nodes_for([turn.run.launcher])), None)
+
+
+def _launcher(turn: Turn, node: Node) -> Outcome | None:
+    """Wait for a launcher that is away or in dispute: its silence is no failure of the run."""
+    if node.identity_conflict:
+        return Still("identity", f"two machines use the name of the launcher {node.name}")
+    heard = node.last_seen_at
+    silent = heard is not None and (turn.now - heard).total_seconds() >= SILENT_AFTER_S
+    if silent and turn.spec.name in LAUNCHER:
+        return Still("launcher", f"the launcher {node.name} is silent")
     return None

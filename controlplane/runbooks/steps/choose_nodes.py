@@ -14,7 +14,7 @@ from controlplane.domain.recovery.nodes import NodeChoice, choose_nodes
 from controlplane.incidents import queries as incidents
 from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks.candidates import candidates
-from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
+from controlplane.runbooks.outcomes import Done, Outcome, Still, Wait
 from controlplane.runbooks.steps.base import Step
 from controlplane.runbooks.turn import Turn
 
@@ -40,8 +40,8 @@ class ChooseNodes(Step):
         })  # fmt: skip
 
     def expired(self, turn: Turn) -> Outcome:
-        """Give up and say what was missing."""
-        return Failed(turn.tried.sentence, retry=False)
+        """Stay still and say what is missing: a node that is released or comes back lets it go on."""
+        return Still("nodes", f"{turn.tried.sentence}; it goes on as soon as that changes")
 
 
 def _choose(turn: Turn, diagnosis: Diagnosis | None, exclude: list[str]) -> NodeChoice:
