@@ -23,7 +23,7 @@ from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks import engine, registry
 from controlplane.runbooks.consider import consider
 from controlplane.runbooks.models import Execution, ExecutionState
-from controlplane.runbooks.queries import LIVE
+from controlplane.runbooks.queries import LIVE, live_of
 from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
 from controlplane.runs.leases import Look
@@ -66,9 +66,11 @@ def approve(execution: Execution, by: str, now: datetime) -> None:
 
     Raises:
         Refused: the run is only watched, or held.
-        Conflict: it is not proposed any more.
+        Conflict: it is not proposed any more, or another execution works on the run.
     """
     run = Run.objects.get(pk=execution.run_id)
+    if live_of(run).exclude(pk=execution.pk).exists():
+        raise Conflict(f"another runbook works on {run.name}")
     if run.mode == Mode.WATCH:
         raise Refused(f"{run.name} is set to watch: nothing acts on it")
     if run.held:
@@ -100,11 +102,16 @@ def resume(execution: Execution, by: str, now: datetime) -> None:
 
 
 def stop(execution: Execution, by: str, now: datetime) -> None:
-    """End an execution where it stands; the person takes over. `Conflict` when it has ended."""
+    """End an execution where it stands; the person takes over. `Conflict` when it has ended.
+
+    Its commands that no agent has taken up yet are called back.
+    """
     told = sentences.stopped(by, registry.runbook(execution.runbook))
     going = (*LIVE, ExecutionState.PAUSED, ExecutionState.PROPOSED)
     changes = {"outcome": told, "finished_at": now, "wake_at": None, "held_by": ""}
-    _move(execution, going, ExecutionState.STOPPED, changes, _Said("decision", told, by, now))
+    with transaction.atomic():
+        _move(execution, going, ExecutionState.STOPPED, changes, _Said("decision", told, by, now))
+        fleet.recall_commands(now, execution_id=execution.pk)
 
 
 def _move(execution: Execution, expected: Sequence[str], to: str, changes: Mapping[str, Any], said: _Said) -> None:
@@ -136,7 +143,7 @@ def launch(run: Run, nodes: Sequence[str] | None, by: str, now: datetime) -> Att
         chosen = _named(locked, nodes) if nodes else _free(locked)
         point = checkpoints.restore_point(locked)
         attempt = runs.open_attempt(locked, chosen, runs.Resume(point.step, point.path), now)
-        runs.set_state(locked, expected=[RunState.STOPPED, RunState.COMPLETED], to=RunState.WAITING)
+        runs.set_state(locked, expected=RunState.values, to=RunState.WAITING)
         _begin(locked, attempt, by, now)
     run.refresh_from_db()
     return attempt

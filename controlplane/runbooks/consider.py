@@ -41,6 +41,7 @@ def consider(incident: Incident, now: datetime) -> Execution | None:
         if locked.state != IncidentState.OPEN:
             _withdraw(locked, "the incident is over", now)
             return None
+        _end_overtaken(run, now)
         live = live_of(run).first()
         if live is not None:
             return live if live.incident_id == locked.pk else None
@@ -63,6 +64,17 @@ def _answer(incident: Incident, run: Run, now: datetime) -> Execution | None:
     if not decision.waits and proposal is None:
         _create(incident, attempt, decision, ExecutionState.PROPOSED, now)
     return None
+
+
+def _end_overtaken(run: Run, now: datetime) -> None:
+    """End what a person paused and then launched past, or nothing later would ever be answered."""
+    newest = runs.newest_attempt(run)
+    for paused in Execution.objects.filter(run=run, state=ExecutionState.PAUSED):
+        ours = paused.context.get("new_attempt") or paused.attempt
+        if newest is not None and newest.number > ours:
+            told = f"attempt {newest.number} was launched meanwhile"
+            still = Execution.objects.filter(pk=paused.pk, state=ExecutionState.PAUSED)
+            still.update(state=ExecutionState.STOPPED, outcome=told, finished_at=now, wake_at=None)
 
 
 def _standing(incident: Incident, attempt: Attempt | None, now: datetime) -> Diagnosis | None:

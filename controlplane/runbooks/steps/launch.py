@@ -11,7 +11,7 @@ from typing import Any
 from controlplane.domain.errors import Conflict
 from controlplane.domain.fleet.states import USABLE
 from controlplane.fleet import queries as fleet
-from controlplane.fleet.models import Node
+from controlplane.fleet.models import CommandState, Node
 from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
 from controlplane.runbooks.steps.base import Step, finished, refusal, succeeded
@@ -22,6 +22,7 @@ from controlplane.runs.times import seconds
 
 POLL_S = 5.0
 WITHIN_S = 60.0
+STOP_WITHIN_S = 300.0
 FIT = USABLE | {"suspect"}
 
 
@@ -49,17 +50,23 @@ class Launch(Step):
             return Done({"attempt": turn.context["new_attempt"]})
         if command is not None and not finished(command):
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
-        return self._abandon(turn, refusal(command) if command else "the launcher was not asked")
+        return _abandon(turn, refusal(command) if command else "the launcher was not asked")
 
     def expired(self, turn: Turn) -> Outcome:
         """Close the attempt that never began."""
-        return self._abandon(turn, f"no answer within {turn.spec.limit_s:g} s")
+        return _abandon(turn, f"no answer within {turn.spec.limit_s:g} s")
 
-    def _abandon(self, turn: Turn, why: str) -> Outcome:
-        if turn.launched is not None:
-            runs.mark_stopping(turn.launched, turn.now)
-            runs.close_attempt(turn.launched, "failed", turn.now)
-        return Failed(why)
+
+def _abandon(turn: Turn, why: str) -> Outcome:
+    """Close the attempt; one that may have been started after all is stopped before the next begins."""
+    attempt, started = turn.launched, next(iter(turn.commands()), None)
+    if attempt is not None:
+        runs.mark_stopping(attempt, turn.now)
+        runs.close_attempt(attempt, "failed", turn.now)
+        if started is not None and started.state not in (CommandState.FAILED, CommandState.REFUSED):
+            args = {"run": turn.run.name, "attempt": attempt.number, "grace_s": 0.0}
+            turn.command(turn.run.launcher, "attempt.stop", args, within_s=STOP_WITHIN_S, mark="abandoned")
+    return Failed(why)
 
 
 def _still_fit(nodes: list[str]) -> None:
