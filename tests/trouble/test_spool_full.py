@@ -1,9 +1,11 @@
 """A spool that cannot grow: the oldest droppable kinds go, urgent ones stay, and the heartbeat tells."""
 
+import json
 import os
 import shutil
 import subprocess
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -14,67 +16,65 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("world")]
 
 @pytest.fixture
 def small_disk(yard):
-    """Put the state folder of n04 on a file system of two megabytes."""
+    """Put the state folder of n04 on a file system of eight megabytes."""
     yard.kill_agent("n04")
     state = yard.cluster.state("n04")
     kept = state.with_name("n04-kept")
     shutil.copytree(state, kept, ignore=shutil.ignore_patterns("*.sock", "worker"))
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", str(state)], check=False, capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(state)], check=False, capture_output=True
     )
     if mounted.returncode:
         yard.start_agent("n04")
         pytest.skip("needs the right to mount a small file system")
     for name in ("token", "agent.toml"):
         shutil.copy(kept / name, state / name)
-    yard.start_agent("n04")
+    yard.restart_agent("n04")
     yield state
     yard.kill_agent("n04")
     subprocess.run(["umount", "-l", str(state)], check=True)
     shutil.rmtree(kept)
-    yard.start_agent("n04")
+    yard.restart_agent("n04")
 
 
-def newest_heartbeat(yard):
-    query = """SELECT data FROM events_event WHERE node = 'n04' AND kind = 'node.heartbeat'
-               AND received_at > now() - interval '3 seconds' ORDER BY id DESC LIMIT 1"""
-    found = yard.rows(query)
-    return found[0][0] if found else {}
+def fill(path):
+    """Write until the disk is full."""
+    with path.open("ab", buffering=0) as filler, suppress(OSError):
+        while True:
+            filler.write(b"x" * 4096)
+
+
+def spool_told(yard):
+    """Return what the newest heartbeat of the node's newest life says of the spool; silence says nothing good."""
+    query = """SELECT data->'spool' FROM events_event WHERE node = 'n04' AND kind = 'node.heartbeat'
+               AND received_at > now() - interval '3 seconds' AND incarnation = %s ORDER BY id DESC LIMIT 1"""
+    found = yard.rows(query, yard.newest_life("n04"))
+    return found[0][0] if found else {"error": "silent"}
+
+
+def end_a_rank(state):
+    """Write the end of a rank as its shim would, in the last room that is left."""
+    now = time.time_ns() // 1_000_000
+    status = {
+        "run": "elsewhere", "attempt": 1, "rank": 0, "local_rank": 0, "pid": 2**22 - 1, "start_ticks": 1,
+        "started_at_ms": now - 100, "log": None, "worker_socket": None, "shim_pid": 2**22 - 1, "exit_code": None,
+        "signal": 9, "exited_at_ms": now,
+    }  # fmt: skip
+    os.truncate(state / "filler", (state / "filler").stat().st_size - 4096)
+    scratch = state / "ranks" / ".elsewhere.1.0.json.tmp"
+    scratch.write_text(json.dumps(status))
+    scratch.rename(state / "ranks" / "elsewhere.1.0.json")
 
 
 def test_a_full_disk_is_told_and_urgent_events_still_arrive(yard, small_disk):
-    eventually(lambda: newest_heartbeat(yard), "the agent does not speak from the small disk", 30)
-    with (small_disk / "filler").open("wb") as filler:
-        try:
-            while True:
-                filler.write(b"x" * 4096)
-                filler.flush()
-        except OSError:
-            pass
-    eventually(lambda: "error" in newest_heartbeat(yard).get("spool", {}), "the full disk is not told", 30)
-    rank = write_rank_status(small_disk)
+    eventually(lambda: "error" not in spool_told(yard), "the agent does not speak from the small disk", 30)
+    fill(small_disk / "filler")
+    eventually(lambda: "full" in spool_told(yard).get("error", ""), "the full disk is not told", 30)
+    end_a_rank(small_disk)
+    fill(small_disk / "filler")
     eventually(
         lambda: yard.rows("SELECT 1 FROM events_event WHERE run = 'elsewhere' AND kind = 'rank.exited'"),
         "the end of a rank was lost", 20,
     )  # fmt: skip
     (small_disk / "filler").unlink()
-    assert rank
-    eventually(lambda: "error" not in newest_heartbeat(yard).get("spool", {"error": 1}), "it did not recover", 60)
-
-
-def write_rank_status(state):
-    """A rank's end, as its shim would write it; the disk is full, so it is moved in from outside by its name."""
-    sleeper = subprocess.Popen(["sleep", "0.1"])
-    sleeper.wait()
-    now = time.time_ns() // 1_000_000
-    text = (
-        f'{{"run": "elsewhere", "attempt": 1, "rank": 0, "local_rank": 0, "pid": {sleeper.pid}, "start_ticks": 1,'
-        f' "started_at_ms": {now - 100}, "log": null, "worker_socket": null, "shim_pid": 1, "exit_code": null,'
-        f' "signal": 9, "exited_at_ms": {now}}}'
-    )
-    outside = state.with_name("elsewhere.json")
-    outside.write_text(text)
-    os.truncate(state / "filler", (state / "filler").stat().st_size - 8192)
-    shutil.copy(outside, state / "ranks" / ".elsewhere.1.0.json.tmp")
-    (state / "ranks" / ".elsewhere.1.0.json.tmp").rename(state / "ranks" / "elsewhere.1.0.json")
-    return text
+    eventually(lambda: "error" not in spool_told(yard), "it did not recover", 60)

@@ -72,6 +72,17 @@ class Yard:
         with (self.home / f"agent-{name}.log").open("ab") as log:
             self.agents[name] = subprocess.Popen(argv, stdout=log, stderr=log)
 
+    def restart_agent(self, name: str) -> None:
+        """Start an agent and wait until its new life holds the name."""
+        before = self.newest_life(name)
+        self.start_agent(name)
+        eventually(lambda: self.newest_life(name) != before, f"{name} did not come back", 30)
+
+    def newest_life(self, name: str) -> str:
+        """Return the incarnation that said hello last."""
+        query = "SELECT incarnation FROM events_event WHERE node = %s AND kind = 'node.hello' ORDER BY id DESC LIMIT 1"
+        return self.rows(query, name)[0][0]
+
     def kill_agent(self, name: str) -> None:
         self.agents[name].kill()
         self.agents[name].wait(10)
