@@ -119,6 +119,16 @@ def refused(node: str, incarnation: str) -> Refusal | None:
     return Refusal.IDENTITY_CONFLICT if introduced and not holder else None
 
 
+def heard_since(node: str, since: datetime) -> bool:
+    """Tell whether a life of this node's agent that still counts was heard after `since`."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM events_stream WHERE node = %s AND last_seen_at > %s AND NOT superseded)",
+            [node, since],
+        )
+        return bool(cursor.fetchone()[0])
+
+
 def names_in_dispute(nodes: Collection[str], since: datetime) -> set[str]:
     """Return those of `nodes` whose name another machine was refused after `since` (methods 11.6)."""
     with connection.cursor() as cursor:

@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 from django.db import connection, transaction
 from django.db.models import F
 
-from controlplane.domain.errors import Invalid, NotFound, Unauthenticated
+from controlplane.domain.errors import Conflict, Invalid, NotFound, Unauthenticated
+from controlplane.domain.fleet import identity
+from controlplane.events import queries as events
 from controlplane.fleet import tokens
 from controlplane.fleet.models import EnrolmentToken, Node, NodeToken
 from controlplane.fleet.tokens import NodeIdentity
@@ -34,26 +36,39 @@ def create_enrolment_token(by: str, now: datetime, uses: int = 1, ttl: timedelta
 def enrol(token: str, node_name: str, now: datetime) -> str:
     """Spend one use of an enrolment token and return the node's own token.
 
-    A name that exists gets a further token: the machine may have been installed
-    anew. The tokens it had stay valid, so a mistaken enrolment silences nobody;
-    two machines under one name are told apart by what they are (methods 11.6).
+    A name whose holder is silent gets a further token: the machine may have been
+    installed anew. The tokens it had stay valid, so a mistaken enrolment silences
+    nobody; two machines under one name are told apart by what they are (methods 11.6).
+
+    Raises:
+        Invalid: the name could mean something else.
+        Unauthenticated: the enrolment token is no good.
+        Conflict: a node of this name is enrolled and alive; costs no use.
     """
     if not NODE_NAME.fullmatch(node_name):
         raise Invalid("node", "use letters, digits, '.', '_' and '-', at most 100, beginning with a letter or digit")
     with transaction.atomic():
         _spend(token, now)
         node, _ = Node.objects.get_or_create(name=node_name, defaults={"state_since": now, "enrolled_at": now})
+        if _lives(node, now):
+            raise Conflict(f"{node_name} is enrolled and alive; revoke its tokens first, or use another name")
         return _issue(node.pk, now)
 
 
-def rotate(identity: NodeIdentity, now: datetime) -> str:
+def _lives(node: Node, now: datetime) -> bool:
+    """Tell whether somebody with a valid token speaks for the node: an enrolment must not make a second voice."""
+    valid = NodeToken.objects.filter(tokens.alive(now), node=node).exists()
+    return valid and events.heard_since(node.name, now - timedelta(seconds=identity.SILENT_AFTER_S))
+
+
+def rotate(speaker: NodeIdentity, now: datetime) -> str:
     """Give an agent a new token; the one it used ends after `ROTATION_GRACE`."""
     with transaction.atomic():
-        old = NodeToken.objects.filter(tokens.alive(now), digest=identity.digest)
+        old = NodeToken.objects.filter(tokens.alive(now), digest=speaker.digest)
         if not old.update(revoked_at=now + ROTATION_GRACE):
             raise Unauthenticated("the token is not valid any more")
-        token = _issue(identity.node_id, now)
-        _tell(identity.node_id)
+        token = _issue(speaker.node_id, now)
+        _tell(speaker.node_id)
     return token
 
 

@@ -13,7 +13,7 @@ from middlewatch_wire import Command, Decoded, Malformed, decode_batch
 from middlewatch_wire.codec import TooMany
 from middlewatch_wire.limits import MAX_BODY_BYTES, MAX_INCARNATION
 
-from controlplane.domain.errors import Invalid, Unauthenticated
+from controlplane.domain.errors import Conflict, Invalid, Unauthenticated
 from controlplane.events import queries as events
 from controlplane.events.log import Appended
 from controlplane.events.streams import Refusal
@@ -203,6 +203,8 @@ async def enrol(service: Service, scope: Scope, receive: Receive) -> Any:
         raise Problem(400, "malformed", str(error), field=error.field, index=None) from error
     except Unauthenticated as error:
         raise unauthenticated(str(error)) from error
+    except Conflict as error:
+        raise Problem(409, error.code, str(error), field="node", index=None) from error
     return {"token": token}
 
 

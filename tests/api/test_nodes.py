@@ -65,3 +65,11 @@ def test_an_enrolment_token_enrols_a_node(api):
 def test_an_enrolment_token_is_bounded(api, body, field):
     assert api.post("enrolment-tokens", **body).json()["field"] == field
     assert not EnrolmentToken.objects.exists()
+
+
+def test_an_admin_ends_the_tokens_of_a_node_and_it_is_told(api):
+    enrol(api.post("enrolment-tokens").json()["token"], "n09", datetime.now().astimezone())
+    assert api.post("nodes/n09/revoke").json() == {"revoked": 1}
+    assert api.post("nodes/n09/revoke").json() == {"revoked": 0}
+    assert "revoked the tokens of node n09" in told.entries("fleet").first().sentence
+    assert api.post("nodes/nobody/revoke").status_code == 404

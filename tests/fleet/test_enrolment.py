@@ -3,8 +3,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
+from middlewatch_wire import AgentIdentity, Batch, decode_batch, encode_batch, make_event
 
-from controlplane.domain.errors import Invalid, NotFound, Unauthenticated
+from controlplane.domain.errors import Conflict, Invalid, NotFound, Unauthenticated
+from controlplane.events import log
 from controlplane.fleet import actions, tokens
 from controlplane.fleet.enrolment import MAX_TTL, MAX_USES, ROTATION_GRACE
 from controlplane.fleet.models import EnrolmentToken, Node, NodeToken
@@ -92,3 +94,39 @@ def test_a_revocation_ends_every_token_of_a_node():
 @pytest.mark.django_db
 def test_what_is_no_token_is_nobody():
     assert [tokens.node_of(text, NOW) for text in ("", "mwn_", "mwn_" + "x" * 300, "mwe_x", "ü")] == [None] * 5
+
+
+def hear(node, now=NOW):
+    """Have an agent of this name heard at `now`."""
+    hello = make_event("node.hello", at_ms=1, seq=1, hardware={"machine_id": node})
+    batch = Batch(agent=AgentIdentity(node=node, incarnation="life"), sent_at_ms=1, events=[hello])
+    with connection.cursor() as cursor:
+        log.append(cursor, [decode_batch(encode_batch(batch))], now)
+
+
+@pytest.mark.django_db
+def test_the_name_of_a_living_node_is_not_sold_again_and_costs_no_use():
+    actions.enrol(actions.create_enrolment_token("ana", NOW), "n01", NOW)
+    hear("n01")
+    token = actions.create_enrolment_token("mallory", NOW)
+    with pytest.raises(Conflict, match="enrolled and alive"):
+        actions.enrol(token, "n01", NOW + timedelta(seconds=29))
+    assert NodeToken.objects.count() == 1
+    assert actions.enrol(token, "n02", NOW)
+
+
+@pytest.mark.django_db
+def test_a_machine_that_was_installed_anew_is_enrolled_once_its_old_life_is_silent():
+    old = actions.enrol(actions.create_enrolment_token("ana", NOW), "n01", NOW)
+    hear("n01")
+    later = NOW + timedelta(seconds=31)
+    assert actions.enrol(actions.create_enrolment_token("ana", NOW), "n01", later)
+    assert tokens.node_of(old, later).name == "n01"
+
+
+@pytest.mark.django_db
+def test_a_living_node_is_enrolled_anew_after_its_tokens_were_revoked():
+    actions.enrol(actions.create_enrolment_token("ana", NOW), "n01", NOW)
+    hear("n01")
+    actions.revoke("n01", NOW)
+    assert actions.enrol(actions.create_enrolment_token("ana", NOW), "n01", NOW)

@@ -45,4 +45,6 @@ def _token(answer: Answer) -> str:
         return token
     if answer.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         raise EnrolError("the enrolment token is wrong, used up or too old; ask for a new one")
+    if answer.status == HTTPStatus.CONFLICT and isinstance(answer.body, dict):
+        raise EnrolError(f"{answer.body.get('message')!s:.300}")
     raise EnrolError(f"the control plane answered {answer.status}: {answer.body!r:.300}")

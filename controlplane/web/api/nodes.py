@@ -17,7 +17,7 @@ from controlplane.quarantine.models import LedgerEntry
 from controlplane.web.api.auth import person
 from controlplane.web.api.bodies import EnrolmentIn, ReasonIn, ReleaseIn
 from controlplane.web.api.paging import DEFAULT_LIMIT, MAX_ID, Id, Limit, Name, Page, page
-from controlplane.web.api.schemas import EnrolmentOut, LedgerOut, NodeOut
+from controlplane.web.api.schemas import EnrolmentOut, LedgerOut, NodeOut, RevokedOut
 
 MAX_TTL_S = 30 * 86_400
 
@@ -80,6 +80,17 @@ def hold(request: HttpRequest, name: Name) -> Node:
 def lift_hold(request: HttpRequest, name: Name) -> Node:
     """Lift the hold on a node."""
     return _set_hold(person(request, "resume_node").username, name, held=False)
+
+
+@router.post("/{name}/revoke", response=RevokedOut)
+def revoke(request: HttpRequest, name: Name) -> dict[str, Any]:
+    """End every token of a node's agent at once; the node may then be enrolled anew."""
+    by, now = person(request, "revoke_node").username, datetime.now(UTC)
+    sentence = f"{by} revoked the tokens of node {name}."
+    with transaction.atomic():
+        ended = fleet.revoke(name, now)
+        chronicle.tell("fleet", "action", sentence, at=now, now=now, actor_kind="person", actor=by, data={"node": name})
+    return {"revoked": ended}
 
 
 def _set_hold(by: str, name: str, *, held: bool) -> Node:

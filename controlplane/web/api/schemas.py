@@ -276,6 +276,12 @@ class EventOut(Schema):
     data: dict[str, Any]
 
 
+class RevokedOut(Schema):
+    """How many tokens ended."""
+
+    revoked: int
+
+
 class EnrolmentOut(Schema):
     """A fresh enrolment token; it is shown this once."""
 
