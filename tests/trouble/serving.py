@@ -30,7 +30,9 @@ class Serving:
                 [sys.executable, "-m", __name__, str(self.home)], cwd=ROOT, env=environment,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
             )  # fmt: skip
-        self.told = json.loads(self.process.stdout.readline())
+        line = self.process.stdout.readline()
+        assert line, (self.home / "serving.log").read_text()[-3000:]
+        self.told = json.loads(line)
 
     def kill(self) -> None:
         """Kill the supervisor and every program in one instant, and wait until all are gone."""

@@ -78,3 +78,12 @@ def test_a_full_disk_is_told_and_urgent_events_still_arrive(yard, small_disk):
     )  # fmt: skip
     (small_disk / "filler").unlink()
     eventually(lambda: "error" not in spool_told(yard), "it did not recover", 60)
+
+
+def test_an_agent_starts_on_a_full_disk(yard, small_disk):
+    yard.kill_agent("n04")
+    fill(small_disk / "filler")
+    yard.restart_agent("n04")
+    eventually(lambda: "full" in spool_told(yard).get("error", ""), "the full disk is not told", 30)
+    (small_disk / "filler").unlink()
+    eventually(lambda: "error" not in spool_told(yard), "it did not recover", 60)

@@ -39,12 +39,19 @@ def own_story(own_yard):
     launched.stop()
 
 
-def test_a_rank_killed_while_nobody_watches_is_recovered_by_the_next_start(serving, own_story):
+def start_again(serving, yard):
+    """Start it on the same home: the pages have their old address, the database has a new one."""
+    serving.start()
+    assert serving.told["url"] == yard.url
+    yard.database_url = serving.told["database_url"]
+
+
+def test_a_rank_killed_while_nobody_watches_is_recovered_by_the_next_start(serving, own_yard, own_story):
     serving.kill()
     mark = time.time()
     own_story.kill_rank(1)
     time.sleep(3)
-    serving.start()
+    start_again(serving, own_yard)
     incident = own_story.recovers(limit_s=120)
     assert incident["class"] == "crash"
     assert own_story.commands("attempt.start") == [1, 2]
@@ -54,10 +61,10 @@ def test_a_rank_killed_while_nobody_watches_is_recovered_by_the_next_start(servi
     assert time.time() - mark < 100
 
 
-def test_a_control_plane_that_starts_again_blames_nobody_for_its_own_absence(serving, own_story):
+def test_a_control_plane_that_starts_again_blames_nobody_for_its_own_absence(serving, own_yard, own_story):
     serving.kill()
     time.sleep(8)
-    serving.start()
+    start_again(serving, own_yard)
     own_story.goes_on()
     time.sleep(6)
     assert own_story.incidents() == []
@@ -76,7 +83,7 @@ def test_a_death_that_was_answered_before_the_kill_is_not_answered_again(serving
     finally:
         os.kill(own_yard.agents[HEAD].pid, signal.SIGCONT)
     time.sleep(2)
-    serving.start()
+    start_again(serving, own_yard)
     own_story.recovers(limit_s=120)
     own_story.goes_on()
     assert own_story.commands("attempt.start") == [1, 2]
