@@ -270,7 +270,7 @@ class Agent:
         return Connection(self._config.url, ca_file=self._config.ca_file, answer_s=answer_s)
 
     def _backoff(self) -> Backoff:
-        return Backoff(max_s=self._config.backoff_max_s)
+        return Backoff(max_s=self._config.longest_pause_s())
 
     def _prepare_folders(self) -> None:
         for folder in (self._state_dir, self._state_dir / "ranks", self._state_dir / "worker"):

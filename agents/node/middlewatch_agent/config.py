@@ -22,6 +22,8 @@ CONFIG_FILE = "agent.toml"
 DEFAULT_COMMANDS = ("collect", "attempt.start", "attempt.stop", "checkpoints.scan")
 MAX_CONFIG_BYTES = 1 << 20
 MAX_SOURCES = 32
+BACKOFF_BEATS = 3.0
+"""Six missed heartbeats count as silence, so whoever backed off during an outage must be back in half of that."""
 
 Seconds = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(gt=0)]
@@ -75,7 +77,7 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     health_s: Seconds = 15.0
     flush_s: Seconds = 5.0
     poll_s: Seconds = 25.0
-    backoff_max_s: Seconds = 15.0
+    backoff_max_s: Seconds | None = None
     labels: Labels = {}
     commands: tuple[str, ...] = DEFAULT_COMMANDS
     gpu: str = "auto"  # auto, none, nvml, recorded:<file>
@@ -86,6 +88,10 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     disks: Annotated[tuple[str, ...], Meta(max_length=MAX_SOURCES)] = ()
     spool: SpoolLimits = msgspec.field(default_factory=SpoolLimits)
     launcher: str | None = None
+
+    def longest_pause_s(self) -> float:
+        """Give the longest wait between two tries: shorter than what the control plane takes for silence."""
+        return BACKOFF_BEATS * self.heartbeat_s if self.backoff_max_s is None else self.backoff_max_s
 
 
 def default_state_dir() -> Path:
