@@ -29,5 +29,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("incidents/<int:incident_id>/acknowledge/", incidents.acknowledge, name="incident-acknowledge"),
     path("incidents/<int:incident_id>/note/", incidents.note, name="incident-note"),
     path("incidents/<int:incident_id>/chronicle.md", incidents.chronicle_markdown, name="incident-chronicle"),
+    path("executions/<int:execution_id>/", executions.page, name="execution"),
     path("executions/<int:execution_id>/<slug:name>/", executions.do, name="execution-act"),
 ]

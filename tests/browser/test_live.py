@@ -8,6 +8,7 @@ from controlplane.chronicle.actions import tell
 from controlplane.incidents import actions
 from controlplane.incidents.models import Incident
 from controlplane.live.actions import touch
+from controlplane.runbooks.models import Execution
 from controlplane.runs.models import Run
 from tests.web.world import build, person, report_steps
 
@@ -168,3 +169,20 @@ def test_silence_turns_the_page_stale_with_its_age_and_news_makes_it_live_again(
     page.clock.fast_forward(20_000)
     page.wait_for_selector("#freshness[data-state=live]", timeout=40_000)
     visit.troubles[:] = [line for line in visit.troubles if not any(word in line for word in OF_THE_LOSS)]
+
+
+def test_the_page_of_an_execution_follows_it_and_stops_asking_at_its_end(visit, aside):
+    user, world = aside(person), aside(build)
+    page = visit(user, f"/executions/{world.execution.pk}/")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "/executions/" in request.url else None)
+
+    def end():
+        Execution.objects.filter(pk=world.execution.pk).update(state="failed", outcome="attempt 3 did not start")
+
+    aside(end)
+    page.wait_for_selector("#execution .badge:has-text('Failed')", timeout=10_000)
+    page.wait_for_selector("#headline")
+    before = len(asked)
+    page.wait_for_timeout(4500)
+    assert len(asked) == before

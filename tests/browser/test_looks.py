@@ -14,7 +14,8 @@ AXE = (Path(__file__).parent / "vendor/axe-4.10.3.min.js").read_text()
 SHOTS = os.environ.get("MIDDLEWATCH_SCREENSHOTS", "")
 PAGES = {
     "fleet": "/", "incident": "/incidents/{incident}/", "run": "/runs/llama-70b-v3/", "node": "/nodes/n07/",
-    "incidents": "/incidents/", "quarantine": "/quarantine/", "styleguide": "/styleguide/",
+    "incidents": "/incidents/", "quarantine": "/quarantine/", "execution": "/executions/{execution}/",
+    "styleguide": "/styleguide/",
 }  # fmt: skip
 WIDTHS = (360, 1280)
 THEMES = ("light", "dark")
@@ -24,7 +25,7 @@ SERIOUS = {"serious", "critical"}
 def _open(visit, aside, path, **how):
     user = aside(person)
     world = aside(build)
-    page = visit(user, path.format(incident=world.incident.pk), **how)
+    page = visit(user, path.format(incident=world.incident.pk, execution=world.execution.pk), **how)
     if how.get("scripts", True):
         page.wait_for_selector("#freshness[data-state=live]")
     return page

@@ -2,6 +2,7 @@
 
 import pytest
 
+from controlplane.runbooks.models import Execution
 from tests.web.world import build, person
 
 pytestmark = pytest.mark.django_db
@@ -48,6 +49,28 @@ def test_the_incident_page_says_what_is_broken_what_is_done_and_what_follows(pag
     assert "Step 3 of 8" in html
     assert "Choose the newest complete checkpoint" in html
     assert "32 GPUs idle" in html
+
+
+def test_the_page_of_an_execution_shows_each_step_and_what_may_be_done(page, world):
+    html = page(f"/executions/{world.execution.pk}/")
+    assert "Stopping what is left of attempt 2" in html
+    assert f'href="/incidents/{world.incident.pk}/"' in html
+    assert f'action="/executions/{world.execution.pk}/pause/"' in html
+    assert html.count('aria-current="step"') == 1
+
+
+def test_the_page_of_an_ended_execution_offers_nothing_and_asks_for_nothing_more(page, world):
+    Execution.objects.filter(pk=world.execution.pk).update(state="failed", outcome="attempt 3 did not start")
+    html = page(f"/executions/{world.execution.pk}/")
+    assert "Attempt 3 did not start" in html
+    assert "/pause/" not in html
+    assert "every 2s" not in html
+
+
+def test_an_act_on_the_page_of_an_execution_leads_back_to_it(client, page, world):
+    path = f"/executions/{world.execution.pk}/"
+    answer = client.post(f"{path}pause/", headers={"Referer": f"http://testserver{path}"})
+    assert answer.headers["location"] == path
 
 
 def test_the_chronicle_stands_newest_first(page, world):

@@ -12,7 +12,7 @@ from controlplane.chronicle.models import Entry
 from controlplane.incidents import actions, queries
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.web.api.auth import person
-from controlplane.web.api.bodies import NoteIn, SentenceIn
+from controlplane.web.api.bodies import NoteIn, OptionalReasonIn, SentenceIn
 from controlplane.web.api.paging import DEFAULT_LIMIT, MAX_ID, Id, Limit, Name, Page, page
 from controlplane.web.api.schemas import EntryOut, IncidentBrief, IncidentOut
 from controlplane.web.export import incident_markdown
@@ -78,6 +78,15 @@ def acknowledge(request: HttpRequest, incident_id: Id) -> Incident:
     """Say that you are looking at it; this stops nothing."""
     by = person(request, "acknowledge")
     actions.acknowledge(queries.incident_numbered(incident_id), by.username, datetime.now(UTC))
+    return queries.incident_numbered(incident_id)
+
+
+@router.post("/{incident_id}/resolve", response=IncidentOut, by_alias=True)
+def resolve(request: HttpRequest, incident_id: Id, why: OptionalReasonIn | None = None) -> Incident:
+    """Close the incident by your word; `reason` is its cause, if it is known."""
+    by, cause = person(request, "resolve"), why.reason if why else ""
+    incident = queries.incident_numbered(incident_id)
+    actions.resolve_by_hand(incident, by.username, datetime.now(UTC), root_cause=cause)
     return queries.incident_numbered(incident_id)
 
 

@@ -51,7 +51,7 @@ CHECKPOINT = {
 EXECUTION = {
     "proposed": Badge("question", "Waits for approval", "warn"),
     "running": Badge("bolt", "Running", "accent"),
-    "waiting": Badge("clock", "Waiting for the world", "accent"),
+    "waiting": Badge("clock", "Under way", "accent"),
     "paused": Badge("pause", "Paused", "warn"),
     "succeeded": Badge("check", "Succeeded", "good"),
     "failed": Badge("cross", "Failed", "bad"),

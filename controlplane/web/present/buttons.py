@@ -34,7 +34,7 @@ def thumb(incident: Incident, execution: Execution | None, may: May) -> list[But
     if execution is not None and execution.state == ExecutionState.PROPOSED:
         decide = Button(label="Decide", icon="question", url="#approval", look="first", link=True)
         return [replace(_acknowledge(incident, may), look=""), decide]
-    return [_acknowledge(incident, may), _pause(execution, may)]
+    return [_acknowledge(incident, may), pause(execution, may)]
 
 
 def _acknowledge(incident: Incident, may: May) -> Button:
@@ -47,7 +47,8 @@ def _acknowledge(incident: Incident, may: May) -> Button:
     return _button("acknowledge", may, "Acknowledge", "person", url, why_not=closed, look="first")
 
 
-def _pause(execution: Execution | None, may: May) -> Button:
+def pause(execution: Execution | None, may: May) -> Button:
+    """Offer to keep a runbook from its next step, or to let it go on."""
     if execution is None:
         return Button(label="Pause runbook", icon="pause", url="", why_not="no runbook is running")
     url = f"/executions/{execution.pk}"

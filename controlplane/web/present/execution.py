@@ -11,6 +11,7 @@ from controlplane.web.present import badges
 from controlplane.web.present.words import Badge, number, span
 
 FINAL = (ExecutionState.SUCCEEDED, ExecutionState.FAILED, ExecutionState.STOPPED, ExecutionState.REJECTED)
+GOING = (ExecutionState.RUNNING, ExecutionState.WAITING)
 ENDED_STEP = ("done", "skipped", "failed")
 
 OF_THE_NEXT = ("launch", "await_progress", "close")
@@ -137,15 +138,20 @@ def _until(execution: Execution, steps: Sequence[StepRun], now: datetime) -> dat
     return deadline if deadline and deadline > now else None
 
 
+def _under_way(execution: Execution, index: int) -> bool:
+    """Whether a step is the one at hand, though its first try is not written down yet."""
+    return execution.state in GOING and execution.step_index == index
+
+
 def _line(execution: Execution, steps: Sequence[StepRun], index: int, spec: StepSpec, now: datetime) -> StepLine:
     tries = [step for step in steps if step.index == index]
     last = tries[-1] if tries else None
-    state = last.state if last else "todo"
+    state = last.state if last else "intended" if _under_way(execution, index) else "todo"
     return StepLine(
         name=spec.name.replace("_", " "),
         badge=badges.of(badges.STEP, state),
-        sentence=(last.sentence if last else "") or _say(execution, spec, "doing" if last else "next_words"),
+        sentence=(last.sentence if last else "") or _say(execution, spec, "next_words" if state == "todo" else "doing"),
         took=span(((last.finished_at or now) - last.started_at).total_seconds()) if last else "",
         tries=len(tries),
-        current=bool(last) and state not in ENDED_STEP,
+        current=state not in (*ENDED_STEP, "todo"),
     )

@@ -60,6 +60,12 @@ def test_the_last_try_of_a_step_is_the_one_shown():
     assert (line.tries, line.badge.word, line.current) == (2, "Waiting", True)
 
 
+def test_the_step_at_hand_is_shown_as_running_before_its_first_try_is_written_down():
+    lines = progress(execution("stop"), [], RUNBOOK, NOW).lines
+    assert [line.name for line in lines if line.current] == ["stop"]
+    assert lines[2].sentence == "stopping what is left of attempt 7"
+
+
 @pytest.mark.parametrize(
     ("facts", "doing"),
     [
