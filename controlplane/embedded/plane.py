@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from controlplane.embedded import running
 from controlplane.embedded.child import POLL_S, Program
 from controlplane.embedded.errors import CannotStart
 from controlplane.embedded.group import Group, Say, tail
@@ -82,6 +83,7 @@ class ControlPlane:
         """
         with ExitStack() as stack:
             stack.enter_context(self.home.locked())
+            stack.callback(running.withdraw, self.home)
             self._group = Group(self._say)
             stack.callback(self._group.close)
             self._start()
@@ -107,6 +109,7 @@ class ControlPlane:
             self._group.start(program)
         self._wait_for_page(web)
         self.home.remember("port", self.port)
+        running.publish(self.home, self.environment)
 
     def pids(self) -> dict[str, int]:
         """Return the process id of each running program by name."""
