@@ -86,3 +86,10 @@ def test_an_entry_is_corrected_and_stays(api, chronicled):
     assert (entry["number"], entry["kind"], entry["corrects"]) == (4, "correction", 1)
     assert told.entry(f"incident:{chronicled.pk}", 1).sentence == "Rank 1 died of signal 9."
     assert api.post(f"incidents/{chronicled.pk}/chronicle/99/correct", sentence="x").status_code == 404
+
+
+def test_a_person_closes_an_incident_by_word_and_names_the_cause(api, incident):
+    assert api.post(f"incidents/{incident.pk}/resolve", reason="a loose cable").json()["state"] == "resolved"
+    sentences = [entry.sentence for entry in told.entries(f"incident:{incident.pk}")]
+    assert "the-admin resolved the incident. Cause: a loose cable" in sentences
+    assert api.post(f"incidents/{incident.pk}/resolve").status_code == 409

@@ -41,7 +41,6 @@ LEAST_ROLE: Mapping[str, Role] = MappingProxyType({
     "set_mode": Role.OPERATOR,
     "launch_run": Role.OPERATOR,
     "stop_run": Role.OPERATOR,
-    "mitigate": Role.OPERATOR,
     "resolve": Role.OPERATOR,
     "correct": Role.OPERATOR,
     "quarantine_node": Role.OPERATOR,
