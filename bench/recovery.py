@@ -62,7 +62,7 @@ def recover(opened: World, rank: int) -> Recovery:
     began = time.time()
     story.suffer(FAULTS["crash"], rank)
     newest = client.get(f"/runs/{RUN}/attempts?limit=1")["items"][0]
-    execution = client.get(f"/executions/{client.get(f'/executions?limit=1')['items'][0]['id']}")
+    execution = client.get(f"/executions/{client.get('/executions?limit=1')['items'][0]['id']}")
     story.steady()
     return Recovery(
         action_s=at(execution["steps"][0]["started_at"]) - began, first_step_s=at(newest["first_step_at"]) - began

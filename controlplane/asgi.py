@@ -23,7 +23,7 @@ from controlplane.live.routing import application as _live  # noqa: E402
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Send a connection to whom it is for."""
     if scope["type"] == "websocket":
-        await _live(scope, receive, send)
+        await _live(scope, receive, send)  # type: ignore[arg-type]
     elif scope["type"] == "lifespan" or scope["path"] in ROUTES:
         await _ingest(scope, receive, send)
     else:

@@ -26,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, help="port of the pages (default: a free one)")
 
     def handle(self, *_args: object, **options: Any) -> None:
-        narrator = Narrator(self.stdout._out)  # noqa: SLF001 - the wrapper adds newlines of its own
+        narrator = Narrator(self.stdout._out)  # type: ignore[arg-type]  # noqa: SLF001 - the wrapper adds newlines of its own
         try:
             wanted = faults.parse(options["faults"])
             with interruptible():
