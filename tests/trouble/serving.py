@@ -52,7 +52,8 @@ class Serving:
 
 
 def main(home: Path) -> None:
-    with ControlPlane(home / "control", database_url="", redis_url="", durable=False) as plane:
+    # Durable, unlike in other tests: what was acknowledged has to survive the kill.
+    with ControlPlane(home / "control", database_url="", redis_url="") as plane:
         known = {"url": plane.url, "database_url": plane.database_url, "pids": plane.pids()}
         if plane.fresh:
             welcome = json.loads(plane.manage("welcome", "--link"))
