@@ -8,6 +8,7 @@ from controlplane.runs.models import Run, RunState
 from controlplane.web.present import badges
 from controlplane.web.present.cost import Cost
 from controlplane.web.present.execution import Progress
+from controlplane.web.present.proposal import Waiting, waiting
 from controlplane.web.present.words import Badge, sentence, span
 
 CLASSES = {
@@ -129,8 +130,8 @@ def _doing(incident: Incident, run: Run | None, progress: Progress | None) -> st
         return ""
     if incident.state == IncidentState.MITIGATED:
         return "watching whether it lasts"
-    if run is not None and _held_back(run, progress):
-        return f"nothing: {run.held_by or 'an operator'} holds the run"
+    if proposal := _proposal(incident, run, progress):
+        return proposal.doing
     if progress is not None:
         return progress.doing
     if incident.decision.get("why"):
@@ -138,15 +139,18 @@ def _doing(incident: Incident, run: Run | None, progress: Progress | None) -> st
     return UNDECIDED if incident.confirmed_at else "watching; a suspicion alone changes nothing"
 
 
-def _held_back(run: Run, progress: Progress | None) -> bool:
-    """Whether a hold keeps anything from being begun; what is begun says itself that it stands still."""
-    return run.held and (progress is None or progress.badge == badges.EXECUTION["proposed"])
+def _proposal(incident: Incident, run: Run | None, progress: Progress | None) -> Waiting | None:
+    """Say what keeps a proposal, or under a hold any answer, from starting; what is begun says so itself."""
+    proposed = progress is not None and progress.badge == badges.EXECUTION["proposed"]
+    if run is None or not (proposed or (run.held and progress is None)):
+        return None
+    return waiting(incident, run)
 
 
 def _next(incident: Incident, run: Run | None, progress: Progress | None) -> str:
     """Say what follows; where nothing does by itself, that a person is needed."""
     if progress is None or incident.state != IncidentState.OPEN:
         return ""
-    if run is not None and _held_back(run, progress):
-        return "ask again once the hold is ended"
+    if proposal := _proposal(incident, run, progress):
+        return proposal.next or progress.next
     return NEEDS_PERSON if progress.final and progress.badge.tone != "good" else progress.next

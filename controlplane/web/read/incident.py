@@ -18,6 +18,7 @@ from controlplane.web.present import badges, buttons, cost, words
 from controlplane.web.present import incident as present
 from controlplane.web.present.buttons import May
 from controlplane.web.present.execution import FINAL, Progress, progress, resume_step
+from controlplane.web.present.proposal import waiting
 from controlplane.web.present.words import Badge
 
 ACT_SCORE = 4.0
@@ -93,7 +94,7 @@ def signature(incident: Incident, execution: Execution | None) -> str:
     """Name what the buttons depend on; a page fetches its own when this changes."""
     going = f"{execution.pk}.{execution.state}" if execution else "none"
     run = f"{incident.run.held}.{incident.run.mode}" if incident.run else ""
-    return f"{incident.state}.{bool(incident.acknowledged_at)}.{going}.{run}"
+    return f"{incident.state}.{bool(incident.acknowledged_at)}.{going}.{run}.{incident.decision.get('held_by')}"
 
 
 def acts(incident: Incident, execution: Execution | None, may: May, now: datetime) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def acts(incident: Incident, execution: Execution | None, may: May, now: datetim
         "acts_url": True,
         "thumb": buttons.thumb(incident, execution, may),
         "approval": buttons.approval(execution, may) if execution and proposed else [],
-        "approval_words": _approval_words(incident) if proposed else "",
+        "waiting": waiting(incident, incident.run) if proposed and incident.run else None,
         "more": _more(incident, execution, may),
         "note_needs": "" if may("note") else str(least_role("note")),
         "runbook": registry.runbook(execution.runbook) if execution else None,
@@ -116,11 +117,6 @@ def acts(incident: Incident, execution: Execution | None, may: May, now: datetim
 def _more(incident: Incident, execution: Execution | None, may: May) -> list[buttons.Button]:
     stop = [buttons.stop_runbook(execution, may)] if execution and execution.state not in FINAL else []
     return stop + (buttons.run(incident.run, may) if incident.run else [])
-
-
-def _approval_words(incident: Incident) -> str:
-    why = incident.decision.get("why")
-    return f"Why it asks: {why}." if why else "The run's mode asks a person before anything is changed."
 
 
 def progress_of(execution: Execution | None, now: datetime) -> Progress | None:

@@ -104,7 +104,7 @@ def test_a_proposal_for_a_held_run_says_that_the_hold_comes_first():
         until=None, lines=(), final=False,
     )  # fmt: skip
     said = card(incident(), run(held=True, held_by="bo"), None, proposed)
-    assert (said.doing, said.next) == ("Nothing: bo holds the run", "Ask again once the hold is ended")
+    assert (said.doing, said.next) == ("Nothing: bo holds the run", "Nothing is begun before the hold is ended")
 
 
 def test_the_cost_of_an_open_incident_ticks_from_its_first_bad_moment():
