@@ -1,0 +1,111 @@
+"""A real browser watches a real recovery, loses its socket in the middle, and misses nothing."""
+
+import io
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from controlplane.demo.faults import FAULTS
+from controlplane.demo.narrator import Narrator
+from controlplane.demo.world import World
+from tests.browser.conftest import ARGS, CHROMIUM
+
+LIMIT_S = 300
+VICTIM = 2
+LINK = r"open (\S+)"
+OF_THE_CUT = ("WebSocket", "ERR_CONNECTION", "ERR_INCOMPLETE", "htmx:ws:error", "Failed to fetch")
+"""What the browser says of a server that was killed, and rightly so."""
+BUTTONS_FIT = "document.getElementById('acts').dataset.signature === document.getElementById('state').dataset.acts"
+RECOVERED_MS = 90_000
+BACK_MS = 60_000
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.browser,
+    pytest.mark.timeout(LIMIT_S),
+    pytest.mark.xdist_group("torch"),
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="Chromium is not installed: browser tests were skipped"),
+]
+
+
+@pytest.fixture
+def told():
+    return io.StringIO()
+
+
+@pytest.fixture
+def world(tmp_path, told):
+    tmp_path.chmod(0o755)
+    with World.opened(tmp_path, Narrator(told)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(world, told):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+        page = browser.new_page(viewport={"width": 360, "height": 780}, timezone_id="Europe/Berlin")
+        page.troubles = []
+        page.on("console", lambda line: page.troubles.append(line.text) if line.type == "error" else None)
+        page.on("pageerror", lambda error: page.troubles.append(str(error)))
+        page.goto(re.search(LINK, told.getvalue())[1])
+        page.wait_for_url(world.plane.url + "/")
+        yield page
+        browser.close()
+
+
+def test_an_incident_page_follows_a_real_recovery_across_a_killed_web_process(world, page):
+    story = world.story()
+    story.first_steps()
+    victim = next(process for process in world.cluster.ranks() if process.rank == VICTIM)
+    FAULTS["crash"].hurt(world.cluster, victim)
+
+    incident = newest_incident(world)
+    page.goto(f"{world.plane.url}/incidents/{incident}/")
+    page.wait_for_selector("#freshness[data-state=live]")
+    seen = numbers(page)
+    page.wait_for_function("known => document.querySelectorAll('#chronicle-list > li').length > known", arg=len(seen))
+    page.evaluate("window.sameDocument = true")
+
+    os.kill(world.plane.pids()["web"], signal.SIGKILL)
+    page.wait_for_selector("#freshness:not([data-state=live])")
+    missed_from = len(numbers(page))
+    page.wait_for_selector("#freshness[data-state=live]", timeout=BACK_MS)
+    page.wait_for_selector("#state.tone-good", timeout=RECOVERED_MS)
+    page.wait_for_selector("#chronicle-list .badge:has-text('Resolved')", timeout=RECOVERED_MS)
+
+    page.wait_for_function(BUTTONS_FIT)
+    entries = chronicle(world, incident)
+    assert entries[-1]["kind"] == "resolved"
+    assert len(entries) > missed_from
+    assert numbers(page) == [entry["number"] for entry in reversed(entries)]
+    assert sentences(page) == [entry["sentence"] for entry in reversed(entries)]
+    assert page.evaluate("window.sameDocument"), "the page was loaded anew instead of being caught up"
+    assert "recovered after" in page.inner_text("#headline")
+    assert page.title() == f"{page.inner_text('#headline')} · Middlewatch"
+    assert [line for line in page.troubles if not any(word in line for word in OF_THE_CUT)] == []
+
+
+def newest_incident(world):
+    deadline = time.monotonic() + 30
+    while not (rows := world.client.get("/incidents?limit=1")["items"]):
+        assert time.monotonic() < deadline, "nothing was found"
+        time.sleep(0.05)
+    return rows[0]["id"]
+
+
+def chronicle(world, incident):
+    return world.client.get(f"/incidents/{incident}/chronicle?limit=200")["items"]
+
+
+def numbers(page):
+    return page.eval_on_selector_all("#chronicle-list > li", "all => all.map(one => Number(one.dataset.number))")
+
+
+def sentences(page):
+    return page.eval_on_selector_all("#chronicle-list .said", "all => all.map(one => one.textContent.trim())")
