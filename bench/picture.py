@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -25,8 +25,8 @@ from tests.servers import temporary_home  # noqa: E402
 
 CHROMIUM = "/usr/bin/chromium"
 ARGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"]
-DESK = {"width": 1280, "height": 860}
-PHONE = {"width": 360, "height": 860}
+DESK: ViewportSize = {"width": 1280, "height": 860}
+PHONE: ViewportSize = {"width": 360, "height": 860}
 VICTIM = 3
 MOMENT = re.compile(r"Step 7 of 8")
 LIMIT_S = 60
