@@ -32,10 +32,13 @@
       if (incident) {
         const words = `▲ ${mark.label}`;
         context.font = `600 ${11 * devicePixelRatio}px sans-serif`;
-        context.textAlign = "left";
-        if (x > free) {
-          context.fillText(words, x + 4 * devicePixelRatio, u.bbox.top + 12 * devicePixelRatio);
-          free = x + context.measureText(words).width + 8 * devicePixelRatio;
+        const room = 4 * devicePixelRatio, length = context.measureText(words).width;
+        const beyond = x + room + length > u.bbox.left + u.bbox.width;
+        const from = beyond ? x - room - length : x + room;
+        if (from > free) {
+          context.textAlign = "left";
+          context.fillText(words, from, u.bbox.top + 12 * devicePixelRatio);
+          free = from + length + room;
         }
       }
     }

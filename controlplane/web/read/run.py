@@ -66,19 +66,26 @@ def acts(run: Run, may: May) -> dict[str, Any]:
 def _facts(run: Run, attempt: Attempt | None, now: datetime, *, still: bool) -> list[tuple[str, str]]:
     points = step_series(run.name, since=now - RATE_WINDOW, limit=series.RATE_POINTS)
     rate = series.rate(points) if run.state == RunState.RUNNING and not still else None
-    lost = checkpoints.exposed(run, now)
+    lost = ("Lost already", _lost(run)) if still else ("A crash now would lose", _exposed(run, now))
     spares = len(nodes.spares())
     return [
         ("Attempt", str(attempt.number) if attempt else "–"),
         ("Step", words.number(run.high_water_step)),
         ("Throughput", f"{words.number(rate)} {series.unit(points)}" if rate is not None else "–"),
-        (
-            "Lost already" if still else "A crash now would lose",
-            f"{words.plural(lost.steps, 'step')}, {words.span(lost.seconds)}" if lost else "–",
-        ),
+        lost,
         ("Spares that fit", words.number(spares)),
         ("Mode", run.mode),
     ]
+
+
+def _lost(run: Run) -> str:
+    """Say what the next restart repeats, also while an attempt starts that has no step of its own."""
+    return words.plural(checkpoints.restore_point(run).lost_steps, "step")
+
+
+def _exposed(run: Run, now: datetime) -> str:
+    lost = checkpoints.exposed(run, now)
+    return f"{words.plural(lost.steps, 'step')}, {words.span(lost.seconds)}" if lost else "–"
 
 
 def _strip(attempts: Sequence[Attempt], run: Run, now: datetime, *, still: bool) -> dict[str, Any]:
