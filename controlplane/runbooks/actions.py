@@ -14,9 +14,11 @@ from django.db import transaction
 from controlplane.checkpoints import queries as checkpoints
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.errors import Conflict, Invalid, Refused
+from controlplane.domain.fleet.identity import SILENT_AFTER_S
 from controlplane.domain.fleet.states import USABLE
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import queries as fleet_queries
+from controlplane.fleet.models import Node
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import shown, stream
 from controlplane.quarantine import actions as quarantine
@@ -130,7 +132,7 @@ def _move(execution: Execution, expected: Sequence[str], to: str, changes: Mappi
 def launch(run: Run, nodes: Sequence[str] | None, by: str, now: datetime) -> Attempt:
     """Launch a run on a person's word, from its newest restore point.
 
-    Without `nodes` healthy and spare ones are chosen.
+    Without `nodes` healthy and spare ones that were heard lately are chosen.
 
     Raises:
         Invalid: the nodes named are not as many as wanted, twice the same, or not fit; names why.
@@ -140,7 +142,7 @@ def launch(run: Run, nodes: Sequence[str] | None, by: str, now: datetime) -> Att
     with transaction.atomic():
         locked = Run.objects.select_for_update(no_key=True).get(pk=run.pk)
         runs.launchable(locked)
-        chosen = _named(locked, nodes) if nodes else _free(locked)
+        chosen = _named(locked, nodes) if nodes else _free(locked, now)
         point = checkpoints.restore_point(locked)
         attempt = runs.open_attempt(locked, chosen, runs.Resume(point.step, point.path), now)
         runs.set_state(locked, expected=RunState.values, to=RunState.WAITING)
@@ -153,29 +155,35 @@ def _named(run: Run, nodes: Sequence[str]) -> list[str]:
     names = list(dict.fromkeys(nodes))
     if len(names) != run.nodes_wanted:
         raise Invalid("nodes", f"{run.name} wants {run.nodes_wanted} different nodes")
-    fit = set(_fit(run))
+    fit = {node.name for node in _fit(run)}
     unfit = [name for name in names if name not in fit]
     if unfit:
         raise Invalid("nodes", f"{', '.join(unfit)} cannot be used")
     return names
 
 
-def _free(run: Run) -> list[str]:
-    fit = _fit(run)
+def _free(run: Run, now: datetime) -> list[str]:
+    fit = [node.name for node in _fit(run) if not _silent(node, now)]
     if len(fit) < run.nodes_wanted:
         raise Conflict(f"{run.name} wants {run.nodes_wanted} nodes and {len(fit)} are free")
     return fit[: run.nodes_wanted]
 
 
-def _fit(run: Run) -> list[str]:
-    """Name the nodes that may be launched on, healthy ones first."""
+def _silent(node: Node, now: datetime) -> bool:
+    """A silent node is launched on only by name: it may have died as a spare, where nobody missed it."""
+    heard = node.last_seen_at
+    return heard is not None and (now - heard).total_seconds() >= SILENT_AFTER_S
+
+
+def _fit(run: Run) -> list[Node]:
+    """Return the nodes that may be launched on, healthy ones first."""
     living = Attempt.objects.exclude(run=run).exclude(state=AttemptState.EXITED)
     used = {name for attempt in living for name in attempt.nodes}
     usable = [
         node for node in fleet_queries.all_nodes().filter(state__in=USABLE, head=False, held=False)
         if not node.identity_conflict and node.name not in used
     ]  # fmt: skip
-    return [node.name for node in sorted(usable, key=lambda node: (node.state == "spare", node.name))]
+    return sorted(usable, key=lambda node: (node.state == "spare", node.name))
 
 
 def _begin(run: Run, attempt: Attempt, by: str, now: datetime) -> None:

@@ -25,13 +25,14 @@ from controlplane.runs.projection import apply
 
 __all__ = [
     "Resume", "apply", "close_attempt", "create_run", "hold", "lease_machine", "mark_stopping", "open_attempt",
-    "release_machine", "resume", "save_machine", "set_mode", "set_policy", "set_state", "stop",
+    "release_machine", "resume", "save_machine", "send_stop", "set_mode", "set_policy", "set_state", "stop",
 ]  # fmt: skip
 
 MAX_NODES = 10_000
 MAX_GPUS_PER_NODE = 64
 STOP_GRACE_S = 2.0
-STOP_DEADLINE = timedelta(minutes=5)
+STOP_DEADLINE = timedelta(days=1)
+"""A stop names one attempt and stays right, so it waits for a launcher that is away."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
 
 
@@ -154,12 +155,13 @@ def stop(run: Run, by: str, now: datetime) -> None:
         fleet.recall_commands(now, run=run.name)
         for attempt in run.attempts.exclude(state=AttemptState.EXITED):
             mark_stopping(attempt, now)
-            _send_stop(run, attempt, now)
+            send_stop(run, attempt, now)
         _say(run, "action", f"{by} stopped the run.", by, now)
     run.state = RunState.STOPPED
 
 
-def _send_stop(run: Run, attempt: Attempt, now: datetime) -> None:
+def send_stop(run: Run, attempt: Attempt, now: datetime) -> None:
+    """Have the launcher end what may be left of an attempt, once for each attempt."""
     args = {"run": run.name, "attempt": attempt.number, "grace_s": STOP_GRACE_S}
     key = f"stop:{run.pk}:{attempt.number}"
     fleet.send_command(run.launcher, "attempt.stop", args, key=key, deadline=now + STOP_DEADLINE, now=now)

@@ -50,6 +50,8 @@ def _unlaunched(command: Command, now: datetime, book: Book) -> None:
         return  # it runs although nobody said so in time
     runs.mark_stopping(attempt, now)
     if runs.close_attempt(attempt, "failed", now):
+        if command.state == CommandState.EXPIRED:
+            runs.send_stop(attempt.run, attempt, now)  # it may have been started after all
         told = f"Attempt {attempt.number} could not be launched: {_why(command)}."
         book.tell(f"run:{attempt.run.name}", "launch", told, key=f"unlaunched:{attempt.run.pk}:{attempt.number}")
 

@@ -10,6 +10,7 @@ from controlplane.incidents import actions as incidents
 from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks import actions as runbooks
 from controlplane.runs import actions as runs
+from controlplane.watch import tasks
 from tests.flows.conftest import trained
 from tests.flows.world import HEAD, Cluster
 
@@ -180,3 +181,32 @@ def test_a_quarantined_node_is_not_launched_on_although_it_was_chosen(cluster):
     cluster.mute_kinds.clear()
     cluster.until(lambda: len(cluster.launches) == 2)
     assert "n01" not in cluster.launches[-1]["nodes"]
+
+
+def test_a_launch_by_hand_takes_no_spare_that_fell_silent(cluster):
+    stopped(cluster)
+    runbooks.stop(cluster.execution(), "ana", cluster.now)
+    cluster.alive -= {"n01", "n05"}
+    cluster.tick(40)
+    attempt = runbooks.launch(cluster.run, None, "ana", cluster.now)
+    assert attempt.nodes == ["n02", "n03", "n04", "n06"]
+
+
+def test_a_launch_by_hand_that_nobody_answered_is_stopped_in_case_it_happened(cluster):
+    stopped(cluster)
+    runbooks.stop(cluster.execution(), "ana", cluster.now)
+    cluster.mute_kinds.add("attempt.start")
+    attempt = runbooks.launch(cluster.run, None, "ana", cluster.now)
+    cluster.now += timedelta(minutes=2)
+    tasks._expire(cluster.now)
+    assert cluster.newest().reason == "failed"
+    assert cluster.sent("attempt.stop").filter(args__attempt=attempt.number).exists()
+
+
+def test_a_stopped_run_ends_even_if_its_launcher_is_away_for_an_hour(cluster):
+    cluster.alive.discard(HEAD)
+    runs.stop(cluster.run, "ana", cluster.now)
+    pass_minutes(cluster, 60)
+    cluster.alive.add(HEAD)
+    cluster.tick(3)
+    assert cluster.newest().state == "exited"

@@ -22,7 +22,6 @@ from controlplane.runs.times import seconds
 
 POLL_S = 5.0
 WITHIN_S = 60.0
-STOP_WITHIN_S = 300.0
 FIT = USABLE | {"suspect"}
 
 
@@ -64,8 +63,7 @@ def _abandon(turn: Turn, why: str) -> Outcome:
         runs.mark_stopping(attempt, turn.now)
         runs.close_attempt(attempt, "failed", turn.now)
         if started is not None and started.state not in (CommandState.FAILED, CommandState.REFUSED):
-            args = {"run": turn.run.name, "attempt": attempt.number, "grace_s": 0.0}
-            turn.command(turn.run.launcher, "attempt.stop", args, within_s=STOP_WITHIN_S, mark="abandoned")
+            runs.send_stop(turn.run, attempt, turn.now)
     return Failed(why)
 
 
