@@ -20,7 +20,9 @@ OF_THE_NEXT = ("launch", "await_progress", "close")
 HOLDS = {
     "operator": "an operator holds the run",
     "partition": "part of the fleet cannot be seen",
-    "blind": "nothing of the run can be seen",
+    "identity": "two machines use the launcher's name",
+    "nodes": "a node is missing; it goes on when one is released or comes back",
+    "launcher": "the launcher is silent",
 }
 """What keeps an execution from its next act, in words; another reason is shown as it is stored."""
 
