@@ -1,9 +1,11 @@
 import threading
+from datetime import UTC, datetime
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from controlplane.fleet.models import Node
 from controlplane.runs.leases import Look
 from controlplane.runs.models import Run
 from controlplane.watch import pipeline, tasks
@@ -67,6 +69,7 @@ def test_a_run_is_made_launched_held_and_shown_from_a_terminal(cluster):
     made = run("create", "night", "--launcher", HEAD, "--nodes", "2", "--policy", "hang_k=4")
     assert "run launch night" in made
     assert Run.objects.get(name="night").policy == {"hang_k": 4.0}
+    Node.objects.update(last_seen_at=datetime.now(UTC))  # the command reads the real clock
     assert "n01, n02" in run("launch", "night")
     assert "held by" in run("hold", "night")
     assert "held by" not in run("resume", "night")
