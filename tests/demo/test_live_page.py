@@ -69,7 +69,7 @@ def test_an_incident_page_follows_a_real_recovery_across_a_killed_web_process(wo
     page.goto(f"{world.plane.url}/incidents/{incident}/")
     page.wait_for_selector("#freshness[data-state=live]")
     seen = numbers(page)
-    page.wait_for_function("known => document.querySelectorAll('#chronicle-list > li').length > known", arg=len(seen))
+    wait_for(page, lambda: len(numbers(page)) > len(seen), "no entry arrived while the page was open")
     page.evaluate("window.sameDocument = true")
 
     os.kill(world.plane.pids()["web"], signal.SIGKILL)
@@ -79,7 +79,7 @@ def test_an_incident_page_follows_a_real_recovery_across_a_killed_web_process(wo
     page.wait_for_selector("#state.tone-good", timeout=RECOVERED_MS)
     page.wait_for_selector("#chronicle-list .badge:has-text('Resolved')", timeout=RECOVERED_MS)
 
-    page.wait_for_function(BUTTONS_FIT)
+    wait_for(page, lambda: page.evaluate(BUTTONS_FIT), "the buttons do not fit the state that is shown")
     entries = chronicle(world, incident)
     assert entries[-1]["kind"] == "resolved"
     assert len(entries) > missed_from
@@ -89,6 +89,14 @@ def test_an_incident_page_follows_a_real_recovery_across_a_killed_web_process(wo
     assert "recovered after" in page.inner_text("#headline")
     assert page.title() == f"{page.inner_text('#headline')} · Middlewatch"
     assert [line for line in page.troubles if not any(word in line for word in OF_THE_CUT)] == []
+
+
+def wait_for(page, true, why, limit_s=30):
+    """Poll from here: the page's content security policy forbids Playwright's own polling."""
+    deadline = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < deadline, why
+        page.wait_for_timeout(50)
 
 
 def newest_incident(world):
