@@ -94,7 +94,7 @@ class _Sweep:
     def _commit(self, held: Held, reducer: RunMachine, found: Sequence[StoredEvent], *, caught_up: bool) -> None:
         """Write everything that these events mean; age and silence are judged only once the log is read."""
         run, now, book = self.run, self.now, Book(self.now)
-        run.refresh_from_db()
+        _lock(run)
         reducer.policy = run_queries.policy(run)
         attempts = list(run.attempts.order_by("-number")[:ATTEMPTS_KNOWN])
         said = [event.signal() for event in found]
@@ -108,6 +108,13 @@ class _Sweep:
         cursor = found[-1].id if found else held.machine.cursor
         runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=now, rested=rested)
         book.write()
+
+
+def _lock(run: Run) -> None:
+    """Read the run anew and lock incidents, then run, as executions do: another order would end in deadlocks."""
+    unresolved = incident_queries.unresolved(run).select_for_update(of=("self",), no_key=True)
+    list(unresolved.order_by("pk").values_list("pk"))
+    run.refresh_from_db(from_queryset=Run.objects.select_for_update(no_key=True))
 
 
 def _project(run: Run, signals: Sequence[Signal], now: datetime, book: Book) -> None:

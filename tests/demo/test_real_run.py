@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -16,12 +17,11 @@ DEMO_LIMIT_S = 420
 @pytest.mark.slow
 @pytest.mark.timeout(DEMO_LIMIT_S)
 @pytest.mark.xdist_group("torch")
-def test_the_demonstration_recovers_from_three_faults_without_a_person(tmp_path):
-    path = tmp_path / "report.json"
+def test_the_demonstration_recovers_from_three_faults_without_a_person(below):
+    path = below / "report.json"
     argv = [sys.executable, "manage.py", "demo", "--exit", "--report", str(path)]
-    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     done = subprocess.run(
-        argv, check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=DEMO_LIMIT_S
+        argv, check=False, cwd=ROOT, env=environ(below), capture_output=True, text=True, timeout=DEMO_LIMIT_S
     )
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(path.read_text())
@@ -34,26 +34,36 @@ def test_the_demonstration_recovers_from_three_faults_without_a_person(tmp_path)
         assert row["steps_lost"] >= 0
     assert 0 < told["goodput"] < 1
     assert "n04" in told["chronicle"]
-    assert not training_left(tmp_path), "a rank outlived the demonstration"
+    assert not training_left(below), "a rank outlived the demonstration"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(DEMO_LIMIT_S)
 @pytest.mark.xdist_group("torch")
-def test_a_demonstration_that_is_killed_outright_leaves_no_process_behind(tmp_path):
+def test_a_demonstration_that_is_killed_outright_leaves_no_process_behind(below):
     argv = [sys.executable, "manage.py", "demo", "--exit", "--faults", "crash"]
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    environment.pop("DJANGO_SETTINGS_MODULE", None)
-    tmp_path.chmod(0o755)
-    demo = subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    demo = subprocess.Popen(argv, cwd=ROOT, env=environ(below), stdout=subprocess.PIPE, text=True)
     for line in demo.stdout:
         if "launched on" in line:
             break
-    wait_for(lambda: training_left(tmp_path), "ranks never started")
+    wait_for(lambda: training_left(below), "ranks never started")
     demo.kill()
     demo.wait(10)
-    wait_for(lambda: not training_left(tmp_path), "ranks outlived the demonstration")
-    wait_for(lambda: not list(tmp_path.glob("middlewatch-demo-*")), "its folder was left")
+    wait_for(lambda: not training_left(below), "ranks outlived the demonstration")
+    wait_for(lambda: not list(below.glob("middlewatch-demo-*")), "its folder was left")
+
+
+@pytest.fixture
+def below():
+    """A folder for the demonstration's home; pytest's own have paths too long for a socket."""
+    with tempfile.TemporaryDirectory(prefix="mw-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def environ(below):
+    kept = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    return {**kept, "TMPDIR": str(below)}
 
 
 def training_left(below):

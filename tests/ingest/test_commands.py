@@ -121,7 +121,10 @@ def test_hundreds_of_agents_wait_on_few_connections(server, enrol):
         links[node].request("GET", "/api/v1/commands?wait_s=15", headers={"Authorization": f"Bearer {token}"})
     time.sleep(0.5)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'middlewatch-ingest'")
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE application_name = 'middlewatch-ingest' AND datname = current_database()"
+        )
         assert cursor.fetchone()[0] <= 5
     send("n077")
     answer = links["n077"].getresponse()

@@ -14,6 +14,8 @@ from controlplane.demo.world import World
 from controlplane.domain.errors import MiddlewatchError
 from controlplane.embedded.interrupts import interruptible
 
+MOST_FOLDER = 40
+
 
 class Command(BaseCommand):
     help = "Train a small model on six local nodes, hurt it three times, and watch it recover."
@@ -37,7 +39,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
 
     def _tell(self, narrator: Narrator, wanted: list[faults.Fault], options: dict[str, Any]) -> None:
-        home = Path(tempfile.mkdtemp(prefix="middlewatch-demo-"))
+        home = Path(tempfile.mkdtemp(prefix="middlewatch-demo-", dir=_short(tempfile.gettempdir())))
         guard = warden.keep(home)
         try:
             with World.opened(home, narrator, port=options["port"]) as world:
@@ -57,3 +59,8 @@ class Command(BaseCommand):
         if path is not None:
             report.write(path, rows, goodput=world.goodput(), chronicle=world.chronicle())
             world.narrator.say(f"report written to {path}")
+
+
+def _short(folder: str) -> str:
+    """Return `folder`, or /tmp where the path of an agent's socket would be longer than the kernel allows."""
+    return folder if len(folder) <= MOST_FOLDER else "/tmp"  # noqa: S108 - mkdtemp makes a private folder there
