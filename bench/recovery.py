@@ -25,7 +25,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
 import relaunch  # noqa: E402
 
-from controlplane.demo import warden  # noqa: E402
 from controlplane.demo.cluster import PRELOAD, TRAINER, Job  # noqa: E402
 from controlplane.demo.faults import FAULTS  # noqa: E402
 from controlplane.demo.narrator import Narrator  # noqa: E402
@@ -47,13 +46,9 @@ class Recovery:
 def world(preload: tuple[str, ...]) -> Iterator[World]:
     """Bring up a world that trains and has something to restore."""
     home = Path(tempfile.mkdtemp(prefix="middlewatch-bench-"))
-    guard = warden.keep(home)
-    try:
-        with World.opened(home, Narrator(io.StringIO()), job=Job(preload=preload)) as opened:
-            opened.story().first_steps()
-            yield opened
-    finally:
-        guard.communicate()
+    with World.opened(home, Narrator(io.StringIO()), job=Job(preload=preload)) as opened:
+        opened.story().first_steps()
+        yield opened
 
 
 def recover(opened: World, rank: int) -> Recovery:

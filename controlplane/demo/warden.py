@@ -11,16 +11,24 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from controlplane.embedded.places import forget
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 
-def keep(home: Path) -> "subprocess.Popen[bytes]":
-    """Start the warden of `home`; it acts when this process ends or closes the pipe."""
+
+@contextmanager
+def over(home: Path) -> Iterator[None]:
+    """Have `home` cleared up at the end, also when this process does not live to see it."""
     argv = [sys.executable, "-m", "controlplane.demo.warden", str(home)]
-    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+    warden = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield
+    finally:
+        warden.communicate()
 
 
 def clear_up(home: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from controlplane.demo import warden
 from controlplane.demo.client import Client
 from controlplane.demo.cluster import HEAD, HEARTBEAT_S, Cluster, Job
 from controlplane.demo.faults import Fault
@@ -50,9 +51,12 @@ class World:
     def opened(
         cls, home: Path, narrator: Narrator, *, port: int | None = None, job: Job | None = None
     ) -> Iterator[Self]:
-        """Bring everything up, and take everything down again; `job` is what the ranks do."""
+        """Bring everything up in `home`, and leave nothing of it; `job` is what the ranks do."""
         narrator.say("starting PostgreSQL, Valkey, web, worker and beat")
-        with ControlPlane(home / "control", port=port, database_url="", redis_url="", say=narrator.say) as plane:
+        with (
+            warden.over(home),
+            ControlPlane(home / "control", port=port, database_url="", redis_url="", say=narrator.say) as plane,
+        ):
             told = json.loads(plane.manage("welcome", "--link"))
             narrator.say(f"open {told['link']}  (signs you in, once)")
             client = Client(plane.url, plane.manage("api-token", told["name"], "demo").strip())

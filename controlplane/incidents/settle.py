@@ -34,7 +34,8 @@ def _moved(incident: Incident, run: Run, newest: Attempt | None, now: datetime, 
     saved = _saved_beyond(incident)
     if saved is None:
         return False
-    return _close(incident, f"the onset is passed and the checkpoint of step {saved.step} is complete", now, book)
+    why = f"training is past the step of the fault, and the checkpoint of step {saved.step} is complete"
+    return _close(incident, why, now, book)
 
 
 def _left_behind(incident: Incident, newest: Attempt | None, now: datetime) -> bool:

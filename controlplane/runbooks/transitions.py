@@ -130,7 +130,7 @@ def _move_again(turn: Turn) -> None:
 
 
 def _propose(turn: Turn, outcome: Propose) -> bool:
-    told = f"Proposed “{turn.runbook.title}” and waited for a person: {outcome.why}."
+    told = f"Proposed “{turn.runbook.title}” and waits for a person: {outcome.why}."
     turn.tell("proposal", told, key=f"propose:{turn.execution.step_index}", data={"held_by": outcome.held_by})
     _save(turn, ExecutionState.PROPOSED, wake_at=None, held_by=outcome.held_by)
     return False

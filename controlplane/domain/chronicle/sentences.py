@@ -80,7 +80,7 @@ def decision(made: Decision, runbook: Runbook | None) -> str:
 
 def proposed(made: Decision, runbook: Runbook) -> str:
     """Tell that a runbook waits for a person."""
-    return full_stop(f"Proposed “{runbook.title}” and waited for a person: {made.why}")
+    return full_stop(f"Proposed “{runbook.title}” and waits for a person: {made.why}")
 
 
 def approved(by: str, runbook: Runbook) -> str:
@@ -145,7 +145,9 @@ def nodes_chosen(choice: NodeChoice) -> str:
 
 def quarantined(node: str, reason: str) -> str:
     """Tell that a node was taken out of training."""
-    return full_stop(f"Quarantined node {node}: {reason}")
+    about = f"node {node} "
+    told = f", which {reason.removeprefix(about)}" if reason.startswith(about) else f": {reason}"
+    return full_stop(f"Quarantined node {node}{told}")
 
 
 def released(node: str, to: str, by: str) -> str:

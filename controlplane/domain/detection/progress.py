@@ -103,7 +103,7 @@ def _sentence(state: RunState, attempt: AttemptState, said: Testimony) -> str:
     hang = state.hang
     last = "no step yet" if attempt.last_step is None else f"step {attempt.last_step} was the last"
     what = "made no step" if hang.what in ("step", "first step") else f"made no progress in {hang.what}"
-    base = f"run {state.run} {what} for {hang.deadline_s:.4g} s, its deadline; {last}"
+    base = f"run {state.run} {what} within its deadline of {hang.deadline_s:.4g} s; {last}"
     if hang.stage != Stage.CONFIRMED:
         return base
     return f"{base}; {said.independent or 'twice the deadline is over'}"

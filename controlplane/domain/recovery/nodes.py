@@ -80,7 +80,7 @@ SILENT = "silent, not judged yet"
 
 def _refusal(node: Candidate | None, name: str, exclude: Collection[str], policy: RunPolicy) -> str:
     if name in exclude:
-        return "left out by the decision"
+        return "blamed"
     if node is None:
         return "unknown to the ledger"
     return _own_refusal(node) or ("" if _speaks(node, policy) else SILENT)

@@ -89,7 +89,7 @@ RESTART_FROM_CHECKPOINT = Runbook(
             waits_for="nothing",
             next_words="write down what the fault cost",
             doing="writing down what the fault cost",
-            done="The fault cost {steps} steps and {seconds} s.",
+            done="Wrote down what the fault cost: {steps} lost steps, {seconds} s.",
             failed="Could not write down what the fault cost: {why}.",
         ),
     ),

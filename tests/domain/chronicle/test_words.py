@@ -88,3 +88,10 @@ def test_evidence_names_the_strongest_lines_with_their_weight():
 def test_every_sentence_ends_once():
     assert sentences.full_stop("done.") == "done."
     assert sentences.full_stop("done ") == "done."
+
+
+def test_a_quarantine_does_not_name_its_node_twice():
+    assert sentences.quarantined("n04", "node n04 is lost: it is silent") == (
+        "Quarantined node n04, which is lost: it is silent."
+    )
+    assert sentences.quarantined("n04", "GPU fell off the bus") == "Quarantined node n04: GPU fell off the bus."

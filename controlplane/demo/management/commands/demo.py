@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from controlplane.demo import faults, report, warden
+from controlplane.demo import faults, report
 from controlplane.demo.narrator import Narrator
 from controlplane.demo.world import World
 from controlplane.domain.errors import MiddlewatchError
@@ -40,16 +40,12 @@ class Command(BaseCommand):
 
     def _tell(self, narrator: Narrator, wanted: list[faults.Fault], options: dict[str, Any]) -> None:
         home = Path(tempfile.mkdtemp(prefix="middlewatch-demo-", dir=_short(tempfile.gettempdir())))
-        guard = warden.keep(home)
-        try:
-            with World.opened(home, narrator, port=options["port"]) as world:
-                rows = world.play(wanted)
-                self._close(world, rows, options["report"])
-                if not options["exit"]:
-                    world.tell_how_to_hurt()
-                    signal.pause()
-        finally:
-            guard.communicate()
+        with World.opened(home, narrator, port=options["port"]) as world:
+            rows = world.play(wanted)
+            self._close(world, rows, options["report"])
+            if not options["exit"]:
+                world.tell_how_to_hurt()
+                signal.pause()
         if not all(row.recovered for row in rows):
             raise CommandError("not every fault was recovered from without a person")
 
