@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import select
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -66,10 +68,12 @@ class Plane:
         body = {"ack": ack, "commands_waiting": len(self.commands), "next_in_ms": self.next_in_ms}
         return answer or (200, body, {})
 
-    def hand_out(self, token: str) -> list[dict[str, Any]]:
-        """Give the commands for the bearer (`only_for`, absent: for anyone), waiting for one."""
+    def hand_out(self, token: str, there: Callable[[], bool]) -> list[dict[str, Any]]:
+        """Give the commands for the bearer (`only_for`, absent: for anyone), waiting for one while it is `there`."""
         deadline = time.monotonic() + self.poll_s
         while True:
+            if not there():
+                return []
             with self.lock:
                 given = [
                     item for item in self.commands if not isinstance(item, dict) or item.get("only_for", token) == token
@@ -98,7 +102,7 @@ class Plane:
         return self.wait(lambda: found if len(found := self.of_kind(kind)) >= count else None, seconds)
 
 
-def _handler(plane: Plane) -> type[BaseHTTPRequestHandler]:
+def _handler(plane: Plane) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - one small handler
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
@@ -124,7 +128,12 @@ def _handler(plane: Plane) -> type[BaseHTTPRequestHandler]:
                 self.reply(200, {"now_ms": int(time.time() * 1000) + plane.skew_ms}, {})
                 return
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
-            self.reply(200, {"commands": plane.hand_out(token)}, {})
+            self.reply(200, {"commands": plane.hand_out(token, self.there)}, {})
+
+        def there(self) -> bool:
+            """Whether the agent still holds the line: one that was killed must take no command with it."""
+            heard, _, _ = select.select([self.connection], [], [], 0)
+            return not heard or self.connection.recv(1, socket.MSG_PEEK) != b""
 
         def reply(self, status: int, body: dict[str, Any], headers: dict[str, str]) -> None:
             if status == 0:  # hang up without a word

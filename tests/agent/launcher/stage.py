@@ -119,9 +119,14 @@ class Cluster:
 
     def close(self) -> None:
         self.launcher._spawner.close()
-        for process in self.living():
+        wait_for(self._ended)
+
+    def _ended(self) -> bool:
+        """Kill whoever lives, again and again: a shim may be just about to start its rank."""
+        left = self.living()
+        for process in left:
             processes.signal_process(process.pid, process.start_ticks, signal.SIGKILL)
-        wait_for(lambda: not self.living())
+        return not left
 
 
 def kill(pid: int) -> None:
