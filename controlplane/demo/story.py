@@ -47,7 +47,7 @@ class Story:
         self.steady()
 
     def steady(self) -> None:
-        """Wait until this attempt has a checkpoint of its own and step times enough to judge by."""
+        """Wait until this attempt has a checkpoint of its own, step times enough to judge by, and no trouble open."""
         self._wait(self._is_steady, FIRST_STEP_LIMIT_S, "a fresh checkpoint and a steady pace")
 
     def suffer(self, fault: Fault, rank: int) -> FaultReport:
@@ -110,6 +110,8 @@ class Story:
         run = self._run()
         attempt = self.client.get(f"/runs/{self.run}/attempts?limit=1")["items"][0]
         if attempt["last_step"] is None or attempt["last_step"] - attempt["resume_step"] < STEADY_STEPS:
+            return False
+        if any(row["state"] != "resolved" for row in self._incidents()):
             return False
         saved = self.client.get(f"/runs/{self.run}/checkpoints?limit=5")["items"]
         return any(row["attempt"] == run["attempt"] and row["state"] in ("complete", "verified") for row in saved)

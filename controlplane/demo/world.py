@@ -23,8 +23,8 @@ VICTIMS = (2, 1, 3)
 
 # Ordinary settings of a run, as its owner would choose them for steps of a fraction of a second.
 POLICY: dict[str, Any] = {
-    "hang_floor_s": 3.0,
-    "delta_s": 0.5,
+    "hang_floor_s": 5.0,
+    "delta_s": 1.0,
     "early_deadline_s": 30.0,
     "min_samples": 10,
     "heartbeat_s": HEARTBEAT_S,
