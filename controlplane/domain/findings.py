@@ -16,12 +16,20 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One line of evidence: `weight` is in log-odds for `entity` (methods 7)."""
+    """One line of evidence: `weight` is in log-odds for `entity` (methods 7).
+
+    `kind` names the sort of evidence without rank, node or time ("xid 79", "time-out"):
+    one entity counts each kind once, and what many ranks show alike is discounted.
+    `bound_s` is how far `at` may be from the truth; None means that the clock is unknown
+    and `at` says nothing about who was first.
+    """
 
     at: float
     entity: str
     weight: float
     text: str
+    kind: str = ""
+    bound_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +38,8 @@ class Finding:
 
     `entity` is one of wire.md's: `node:NAME`, `rank:N`, `run`, `platform`, …
     `began` is when the trouble began (last progress plus one expected step), `at`
-    when it was found; both in seconds since the epoch.
+    when it was found; both in seconds since the epoch. `rule` is the signature that
+    spoke, if one did; `mode` is how far the run lets this rule go (domain.detection.modes).
     """
 
     key: str
@@ -46,3 +55,5 @@ class Finding:
     sentence: str = ""
     evidence: tuple[Evidence, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    rule: str = ""
+    mode: str = "act"

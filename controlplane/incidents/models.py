@@ -73,3 +73,40 @@ class Finding(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["incident", "key"], name="finding_once_in_incident")]
+
+
+class ActRecord(models.Model):
+    """Something automation did or proposed (domain.recovery.acts); a row is never changed."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="acts", null=True)
+    at = models.DateTimeField()
+    do = models.CharField(max_length=16)
+    run = models.CharField(max_length=100, null=True)
+    node = models.CharField(max_length=100, null=True)
+    args = models.JSONField(default=dict)
+    proposed = models.BooleanField(default=False)
+    why = models.TextField(blank=True)
+    key = models.CharField(max_length=250, unique=True)
+
+    class Meta:
+        ordering = ["at", "pk"]
+
+
+class Observation(models.Model):
+    """What a rule in mode `observe` would have said; nothing follows from it."""
+
+    run = models.ForeignKey("runs.Run", on_delete=models.CASCADE, null=True, related_name="observations")
+    rule = models.CharField(max_length=64)
+    key = models.CharField(max_length=200)
+    klass = models.CharField(max_length=32, db_column="class")
+    stage = models.CharField(max_length=16)
+    entity = models.CharField(max_length=150)
+    attempt = models.PositiveIntegerField(null=True)
+    sentence = models.TextField(blank=True)
+    at = models.DateTimeField()
+    evidence = models.JSONField(default=list)
+    facts = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["-at", "-pk"]
+        constraints = [models.UniqueConstraint(fields=["run", "key", "stage"], name="observation_once_per_stage")]

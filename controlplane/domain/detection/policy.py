@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from controlplane.domain.detection import modes as rule_modes
 from controlplane.domain.errors import Invalid
 
 DAY_S = 86_400.0
@@ -65,6 +66,8 @@ class RunPolicy:
     backoff_cap_s: float = _setting(1800.0, 0, DAY_S, "methods 8", "longest such pause")
     max_share: float = _setting(0.10, 0, 1, "methods 8, 11.3", "share of a run's nodes that may be replaced unasked")
     same_failures: int = _setting(2, 1, 20, "methods 11.5", "equal failures without progress until a person is asked")
+    modes: Mapping[str, str] = field(default_factory=dict)
+    """Rule to mode (domain.detection.modes); a rule that is not named acts."""
 
     def __post_init__(self) -> None:
         """Refuse combinations that no single range can catch."""
@@ -85,6 +88,9 @@ class RunPolicy:
         for name, value in overrides.items():
             if name not in known:
                 raise Invalid(name, "is not a setting of a run")
+            if name == "modes":
+                values[name] = rule_modes.checked(value)
+                continue
             values[name] = _checked(name, value, known[name].type, known[name].metadata)
         return cls(**values)
 
@@ -93,6 +99,7 @@ class RunPolicy:
         return [
             {"name": item.name, "value": getattr(self, item.name), "default": item.default, **item.metadata}
             for item in fields(self)
+            if item.metadata
         ]
 
 

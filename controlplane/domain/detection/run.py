@@ -7,17 +7,26 @@ Call `sweep` only when every signal that is already durable has been observed: w
 a backlog waits, age and silence would be those of the backlog, not of the run.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
-from controlplane.domain.detection import codec, deaths, intake, progress, sight, silence, view
+from controlplane.domain.detection import codec, intake, sight, silence, view
+from controlplane.domain.detection.detectors import DETECTORS, Detector
+from controlplane.domain.detection.modes import Mode, mode_of
 from controlplane.domain.detection.news import News
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import COMPLETED, RESTING, RunState
 from controlplane.domain.findings import Finding
 from controlplane.domain.signals import Signal
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
+
+_WANTING: dict[str, list[Detector]] = defaultdict(list)
+for _detector in DETECTORS:
+    for _kind in _detector.kinds:
+        _WANTING[_kind].append(_detector)
 
 
 class RunMachine:
@@ -36,19 +45,48 @@ class RunMachine:
     def observe(self, signal: Signal, now: float) -> None:  # noqa: ARG002 - liveness rests on `received`
         """Take one signal in; twice or a little out of order makes no difference."""
         intake.take(self._state, signal, self.policy)
+        if signal.run in (None, self.run):
+            for detector in _WANTING.get(signal.kind, ()):
+                detector.take(self._state, signal, self.policy)
 
     def sweep(self, now: float) -> list[Finding]:
         """Judge at `now`; give only findings that are new or have changed."""
         state, policy = self._state, self.policy
         found = self._finished(now)
         if state.attempt is not None and state.attempt.state != COMPLETED:
-            found += sight.look(state.sight, policy, now, run=state.run)
-            found += deaths.look(state, policy, now)
-            if not sight.frozen(state.sight, now):
-                found += silence.look(state, policy, now)
-                found += [] if silence.held(state, policy, now) else progress.look(state, policy, now)
+            for detector in DETECTORS:
+                if not self._rests(detector, now):
+                    found += detector.look(state, policy, now)
         state.sight.last_sweep = now
-        return News(state.told).of(found)
+        return News(state.told).of(self._allowed(found))
+
+    def due(self, now: float) -> float | None:
+        """Give the earliest moment after `now` at which a sweep could say something new by itself, None for never."""
+        state, policy = self._state, self.policy
+        if state.attempt is None or state.attempt.state == COMPLETED:
+            return None
+        moments = [moment for detector in DETECTORS if (moment := detector.due(state, policy, now)) is not None]
+        return min((moment for moment in moments if moment > now), default=None)
+
+    def awake(self, now: float) -> None:
+        """Note that we watched up to `now`, although there was nothing to sweep."""
+        self._state.sight.last_sweep = now
+
+    def _rests(self, detector: Detector, now: float) -> bool:
+        state, policy = self._state, self.policy
+        if mode_of(policy.modes, detector.id) is Mode.OFF:
+            return True
+        if detector.by_age and sight.frozen(state.sight, now):
+            return True
+        return detector.alone and silence.held(state, policy, now)
+
+    def _allowed(self, found: list[Finding]) -> list[Finding]:
+        """Mark each finding with how far its rule may go, and leave out what is switched off."""
+        modes = self.policy.modes
+        if not modes:
+            return found
+        marked = [replace(item, mode=mode_of(modes, item.detector, item.rule).value) for item in found]
+        return [item for item in marked if item.mode != Mode.OFF]
 
     def rest(self, now: float) -> None:
         """Note that we stop the attempt ourselves: what it does from now on is no trouble.

@@ -1,0 +1,90 @@
+"""The detectors of a run, in the order in which they are asked.
+
+Each is three pure functions over the one state of the run: `take` writes what a
+signal says into the detector's own record, `look` gives the findings that hold, and
+`due` says when a verdict could change although nothing arrives. The page of
+settings, the modes and the replay know detectors only through this list.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controlplane.domain.detection import deaths, progress, sight, silence
+from controlplane.domain.detection.policy import RunPolicy
+from controlplane.domain.detection.state import RunState
+from controlplane.domain.findings import Finding
+from controlplane.domain.signals import Signal
+
+Take = Callable[[RunState, Signal, RunPolicy], None]
+Look = Callable[[RunState, RunPolicy, float], list[Finding]]
+Due = Callable[[RunState, RunPolicy, float], float | None]
+
+
+def _nothing(_state: RunState, _signal: Signal, _policy: RunPolicy) -> None:
+    """Take nothing in: the facts that all detectors share are enough."""
+
+
+def _never(_state: RunState, _policy: RunPolicy, _now: float) -> float | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detector:
+    """One detector; `id` as in the requirements, `words` for the page of settings.
+
+    `kinds` are the events that `take` wants. With `by_age` its verdicts rest on age and
+    silence, so they are frozen while we cannot see; with `alone` it also rests while
+    many nodes fell silent together, which is the fleet's to judge. `due` gives the
+    earliest moment after `now` at which `look` could say something else without a new
+    signal, None for never. `settings` are the prefixes of its fields in `RunPolicy`.
+    """
+
+    id: str
+    name: str
+    words: str
+    look: Look
+    take: Take = _nothing
+    kinds: frozenset[str] = frozenset()
+    due: Due = _never
+    by_age: bool = False
+    alone: bool = False
+    settings: tuple[str, ...] = ()
+
+
+def _sight(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
+    return sight.look(state.sight, policy, now, run=state.run)
+
+
+DETECTORS: tuple[Detector, ...] = (
+    Detector(
+        id="D-19",
+        name="sight",
+        words="No node of the run is heard: nothing is judged until somebody speaks again.",
+        look=_sight,
+        settings=("blind_", "observe_"),
+    ),
+    Detector(
+        id="D-03",
+        name="death of a rank",
+        words="A rank ended in mid-run, or the launcher says that the attempt failed.",
+        look=deaths.look,
+        settings=("settle_", "no_exit_"),
+    ),
+    Detector(
+        id="D-07",
+        name="lost node",
+        words="A node says nothing while the run stands still, or the scheduler calls it down.",
+        look=silence.look,
+        by_age=True,
+        settings=("heartbeat_", "silence_", "telemetry_"),
+    ),
+    Detector(
+        id="D-01",
+        name="progress stall",
+        words="No step, or no progress inside a phase, within the deadline of methods 1.",
+        look=progress.look,
+        by_age=True,
+        alone=True,
+        settings=("hang_", "launch_", "init_", "restore_", "first_step_", "save_", "eval_", "idle_"),
+    ),
+)
