@@ -72,6 +72,7 @@ INSTALLED_APPS = [
     "controlplane.incidents",
     "controlplane.runbooks",
     "controlplane.watch",
+    "controlplane.analytics",
     "controlplane.ingest",
     "controlplane.web",
     "controlplane.demo",

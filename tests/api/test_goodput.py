@@ -4,7 +4,8 @@ import pytest
 from django.db import connection, transaction
 from middlewatch_wire import AgentIdentity, Batch, decode_batch, encode_batch, make_event
 
-from controlplane.checkpoints import goodput as account
+from controlplane.analytics import sources
+from controlplane.analytics.account import account
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.domain.errors import Invalid
 from controlplane.events import log
@@ -39,7 +40,7 @@ def test_steps_that_were_made_twice_count_once(api, run, attempt, make_steps):
     Attempt.objects.create(run=run, number=2, started_at=NOW, resume_step=6)
     Checkpoint.objects.create(run=run, step=6, path="step-6", state="complete", attempt=1)
     make_steps(2, range(7, 12), BEGIN_MS + 20 * STEP_MS)
-    told = account.goodput(run, begin=NOW, end=NOW + timedelta(milliseconds=25 * STEP_MS))
+    told = account(run, begin=NOW, end=NOW + timedelta(milliseconds=25 * STEP_MS)).goodput
     assert told.lost_steps == 4
     assert told.safe == pytest.approx(6 / 25)
     assert told.productive == pytest.approx(11 / 25)
@@ -58,6 +59,6 @@ def test_the_account_of_a_run_adds_up(api, run, attempt, make_steps):
 
 def test_a_window_with_too_many_steps_is_refused(run, attempt, make_steps, monkeypatch):
     make_steps(1, range(1, 11), BEGIN_MS)
-    monkeypatch.setattr(account, "MAX_STEPS", 9)
+    monkeypatch.setattr(sources, "MAX_STEPS", 9)
     with pytest.raises(Invalid, match="since: the window holds more than 9 steps"):
-        account.goodput(run, begin=NOW, end=NOW + timedelta(hours=1))
+        account(run, begin=NOW, end=NOW + timedelta(hours=1))

@@ -63,21 +63,33 @@ class Goodput:
 def label_steps(attempts: Iterable[AttemptWork], *, durable_step: int) -> list[Span]:
     """Label each step as safe, at risk or lost.
 
-    A step is lost when a later attempt began below it; else safe when a durable
-    checkpoint at or after it exists (`durable_step` is the newest), else at risk.
+    A step is lost when a later attempt began below it, or when the counter went back
+    below it inside its own attempt (a hidden restart, methods 11.4); else safe when a
+    durable checkpoint at or after it exists (`durable_step` is the newest), else at risk.
     """
     spans: list[Span] = []
     floor: int | None = None
     for attempt in sorted(attempts, key=lambda item: -item.number):
-        made = _once(attempt.steps)
-        spans += [Span(step.begin, step.end, _label(step.number, floor, durable_step)) for step in made]
+        spans += _labelled(_once(attempt.steps), floor, durable_step)
         floor = attempt.resume_step if floor is None else min(floor, attempt.resume_step)
+    return spans
+
+
+def _labelled(made: Sequence[Step], floor: int | None, durable_step: int) -> list[Span]:
+    """Label one attempt's steps from the last to the first: what comes again later was lost before."""
+    spans: list[Span] = []
+    again: int | None = None
+    for step in reversed(made):
+        lost = again is not None and step.number >= again
+        label = Label.TRAIN_LOST if lost else _label(step.number, floor, durable_step)
+        spans.append(Span(step.begin, step.end, label))
+        again = step.number if again is None else min(again, step.number)
     return spans
 
 
 def _once(steps: Iterable[Step]) -> list[Step]:
     """Drop repeats of the same event; a step number made twice keeps both times."""
-    return sorted(set(steps), key=lambda step: (step.begin, step.number))
+    return sorted(set(steps), key=lambda step: (step.end, step.number))
 
 
 def _label(number: int, floor: int | None, durable_step: int) -> Label:

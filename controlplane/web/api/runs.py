@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 from pydantic import AwareDatetime
 
-from controlplane.checkpoints.goodput import goodput
+from controlplane.analytics.account import account, life
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.runbooks import actions as runbooks
 from controlplane.runs import actions, queries
@@ -67,12 +67,15 @@ def get_goodput(request: HttpRequest, name: Name, since: AwareDatetime | None = 
     """Account for the time of a run, from `since` (its first launch, when left out) to now."""
     person(request, "view")
     run, now = queries.run_named(name), datetime.now(UTC)
-    first = run.attempts.order_by("number").first()
-    begin = min(since or (first.started_at if first else now), now)
-    account = goodput(run, begin=begin, end=now)
+    first, end = life(run, now)
+    begin = min(since or first, end)
+    found = account(run, begin=begin, end=end)
+    good, kept = found.goodput, found.reliability
     return {
-        "begin": begin, "end": now, "elapsed_ms": account.elapsed_ms, "by_label_ms": account.by_label_ms,
-        "goodput": account.productive, "safe": account.safe, "lost_steps": account.lost_steps,
+        "begin": begin, "end": end, "elapsed_ms": good.elapsed_ms, "by_label_ms": good.by_label_ms,
+        "goodput": good.productive, "safe": good.safe, "ettr": found.ettr, "lost_steps": good.lost_steps,
+        "interruptions": kept.interruptions, "mtbf": kept.mtbf, "mttd": kept.detect,
+        "mttr_resume": kept.resume, "mttr_caught_up": kept.caught_up,
     }  # fmt: skip
 
 

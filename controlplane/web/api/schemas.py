@@ -62,6 +62,13 @@ class AttemptOut(Schema):
     exit_code: int | None
 
 
+class MeanOut(Schema):
+    """A mean in milliseconds and of how many; null of none."""
+
+    ms: float | None
+    n: int
+
+
 class GoodputOut(Schema):
     """The account of a window; the milliseconds of the labels add up to `elapsed_ms`."""
 
@@ -71,7 +78,13 @@ class GoodputOut(Schema):
     by_label_ms: dict[str, int]
     goodput: float = Field(description="share of the time that trains, work at risk included")
     safe: float = Field(description="share of the time that became work behind a durable checkpoint")
+    ettr: float = Field(description="productive share of the window and the queueing before it")
     lost_steps: int
+    interruptions: int
+    mtbf: MeanOut
+    mttd: MeanOut
+    mttr_resume: MeanOut
+    mttr_caught_up: MeanOut
 
 
 class CheckpointOut(Schema):

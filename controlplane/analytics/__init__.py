@@ -1,0 +1,1 @@
+"""Where the time of runs went, read from everything that was recorded."""
