@@ -49,6 +49,14 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:LISTED])} and {len(names) - LISTED} more"
 
 
+def cut(text: str, most: int) -> str:
+    """Shorten a text to at most `most` characters, between two words, and show that it was cut."""
+    if len(text) <= most:
+        return text
+    head, gap, _ = text[:most].rpartition(" ")
+    return f"{(head if gap else text[: most - 1]).rstrip(' ,;:')}…"[:most]
+
+
 def place(entity: str) -> str:
     """Put an entity into words: node:n03 is “node n03”, rank:2 is “rank 2”."""
     return entity.replace(":", " ", 1)

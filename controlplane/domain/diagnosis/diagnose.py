@@ -6,44 +6,24 @@ every other candidate; short of that the answer is to restart without excluding
 anybody, because a wrong exclusion costs more than a second fault.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from controlplane.domain.chronicle.words import place
+from controlplane.domain.detection.modes import Mode
 from controlplane.domain.detection.policy import RunPolicy
+from controlplane.domain.diagnosis.blame import ACT_MARGIN, ACT_SCORE, Blame, Verdict, judge
+from controlplane.domain.diagnosis.clearing import clears
+from controlplane.domain.diagnosis.inhibit import held, lead, standing, symptom
+from controlplane.domain.diagnosis.weigh import NOTHING_KNOWN, History, weigh
 from controlplane.domain.findings import Evidence, Finding, Stage
 
-ACT_SCORE = 4.0
-ACT_MARGIN = 2.0
-MAX_BLAMED = 8
+__all__ = ["ACT_MARGIN", "ACT_SCORE", "Blame", "Diagnosis", "diagnose"]
+
 MAX_CLEARED = 64
 MAX_EVIDENCE = 64
-
-CLASS_ORDER = (
-    "correlated_loss",
-    "identity_conflict",
-    "gpu_fault",
-    "node_lost",
-    "crash_no_exit",
-    "crash",
-    "restore_stall",
-    "hang",
-    "telemetry_lost",
-    "blind",
-)
-"""Which class an incident takes when several findings share it: the nearest to a cause first."""
-
 SEVERITIES = ("info", "warning", "critical")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blame:
-    """A candidate with its score and its distance to the best other candidate."""
-
-    entity: str
-    score: float
-    margin: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +31,13 @@ class Diagnosis:
     """The verdict over the findings of one incident.
 
     `act_on` is the node to exclude, set only at score >= 4 with margin >= 2 and a
-    confirmed finding. `evidence` is sorted by weight, strongest first. `fingerprint`
-    names the kind of failure without rank, node and time.
+    confirmed finding; `exclude` are all nodes to leave out, a lost group among them.
+    `answer` is the kind of the cause: node, gpu, network, workload, data, storage,
+    platform or unknown. `evidence` shows the lines as they counted, strongest first.
+    `fingerprint` names the kind of failure without rank, node and time. `stands` are the
+    classes of the findings that hold now: `klass` keeps the name of a cause that is
+    over while its consequences last. `mode` is how far the rules behind the verdict may go.
+    `clears` says of each blamed entity what would take the suspicion from it.
     """
 
     klass: str
@@ -68,47 +53,59 @@ class Diagnosis:
     root_cause: str
     fingerprint: str
     attempt: int | None
+    answer: str = "unknown"
+    alternatives: tuple[Blame, ...] = ()
+    exclude: tuple[str, ...] = ()
+    clears: Mapping[str, str] = field(default_factory=dict)
+    stands: frozenset[str] = frozenset()
+    mode: str = Mode.ACT
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    onset_step: int | None = None
 
 
-def diagnose(findings: Sequence[Finding], *, now: float, policy: RunPolicy) -> Diagnosis:
+def diagnose(
+    findings: Sequence[Finding],
+    *,
+    now: float,
+    policy: RunPolicy,  # noqa: ARG001 - thresholds of the verdict are not a run's to move
+    history: History = NOTHING_KNOWN,
+) -> Diagnosis:
     """Weigh the findings of one incident; raise `ValueError` when there are none.
 
-    Findings that cleared count only when nothing else is left. Evidence that lies in
-    the future by more than the policy's delta is ignored (a skewed clock proves nothing).
+    A finding that cleared counts only when nothing else is left, or when it had been
+    confirmed and explains what is left. `now` is in seconds since the epoch.
     """
-    live = [item for item in findings if item.stage is not Stage.CLEARED]
-    lead = _lead(live or findings)
-    evidence = _distinct(live or findings, now + policy.delta_s)
-    scores = _scores(evidence)
-    places = _places(findings)
-    blamed = _blamed(scores, places)
+    leading, counted, live = lead(findings), held(findings), standing(findings)
+    weighed = weigh((line for item in counted for line in item.evidence), now=now, history=history)
     confirmed = any(item.stage is Stage.CONFIRMED for item in live)
-    act_on = _act_on(blamed) if confirmed else None
+    verdict = judge(weighed, counted, confirmed=confirmed)
     return Diagnosis(
-        klass=lead.klass,
-        title=lead.sentence or f"{lead.klass} of {lead.entity}",
-        severity=_severity(live or findings),
+        klass=leading.klass,
+        title=leading.sentence or f"{leading.klass} of {leading.entity}",
+        severity=_severity(counted),
         confirmed=confirmed,
         cleared_up=not live,
-        blamed=blamed,
-        cleared=tuple(sorted(entity for entity, score in scores.items() if score < 0)[:MAX_CLEARED]),
-        act_on=act_on,
-        evidence=evidence[:MAX_EVIDENCE],
-        began=min(item.began for item in live or findings),
-        root_cause=_root_cause(lead, blamed, act_on),
-        fingerprint=f"{lead.klass}:{lead.facts.get('fingerprint', lead.detector)}",
-        attempt=lead.attempt,
+        blamed=verdict.blamed,
+        cleared=tuple(sorted(entity for entity, score in weighed.scores.items() if score < 0)[:MAX_CLEARED]),
+        act_on=verdict.act_on,
+        evidence=weighed.lines[:MAX_EVIDENCE],
+        began=min(item.began for item in counted),
+        root_cause=_root_cause(leading, verdict, confirmed=confirmed),
+        fingerprint=_fingerprint(symptom(findings)),
+        attempt=leading.attempt if leading.attempt is not None else _newest(counted),
+        answer=verdict.answer,
+        alternatives=verdict.alternatives,
+        exclude=verdict.exclude,
+        clears={blame.entity: clears(blame.entity) for blame in verdict.blamed},
+        stands=frozenset(item.klass for item in live),
+        mode=_mode(live, leading, verdict),
+        facts=_facts(counted, leading),
+        onset_step=_step(leading.facts.get("onset_step")),
     )
 
 
-def _lead(findings: Sequence[Finding]) -> Finding:
-    if not findings:
-        raise ValueError("nothing to diagnose")
-    return min(findings, key=lambda item: (item.stage is Stage.SUSPECT, _rank(item.klass), item.began, item.key))
-
-
-def _rank(klass: str) -> int:
-    return CLASS_ORDER.index(klass) if klass in CLASS_ORDER else 0
+def _newest(findings: Iterable[Finding]) -> int | None:
+    return max((item.attempt for item in findings if item.attempt is not None), default=None)
 
 
 def _severity(findings: Iterable[Finding]) -> str:
@@ -117,58 +114,39 @@ def _severity(findings: Iterable[Finding]) -> str:
     )
 
 
-def _distinct(findings: Sequence[Finding], latest: float) -> tuple[Evidence, ...]:
-    lines = {(line.entity, line.text): line for item in findings for line in item.evidence if line.at <= latest}
-    return tuple(sorted(lines.values(), key=lambda line: (-line.weight, line.at, line.entity, line.text)))
+def _fingerprint(item: Finding) -> str:
+    return f"{item.klass}:{item.facts.get('fingerprint', item.detector)}"
 
 
-def _scores(evidence: Iterable[Evidence]) -> dict[str, float]:
-    scores: dict[str, float] = defaultdict(float)
-    for line in evidence:
-        scores[line.entity] += line.weight
-    return dict(scores)
+def _mode(live: Sequence[Finding], leading: Finding, verdict: Verdict) -> str:
+    """Give the weakest mode of what names the incident and of what condemns a node."""
+    condemned = {f"node:{name}" for name in verdict.exclude}
+    behind = [item for item in live if any(line.entity in condemned and line.weight > 0 for line in item.evidence)]
+    modes = list(Mode)
+    return min((item.mode for item in [leading, *behind]), key=lambda word: modes.index(Mode(word)))
 
 
-def _places(findings: Iterable[Finding]) -> dict[str, str]:
-    """Where each rank ran, so that a rank is no rival of its own node."""
-    places: dict[str, str] = {}
-    for item in findings:
-        known: Mapping[str, Any] = item.facts.get("places", {})
-        places.update({f"rank:{rank}": f"node:{node}" for rank, node in known.items()})
-    return places
+def _facts(findings: Sequence[Finding], leading: Finding) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for item in sorted(findings, key=lambda item: (item is leading, item.at, item.key)):
+        merged.update(item.facts)
+    return merged
 
 
-def _blamed(scores: Mapping[str, float], places: Mapping[str, str]) -> tuple[Blame, ...]:
-    ahead = sorted(
-        ((score, entity) for entity, score in scores.items() if score > 0), key=lambda pair: (-pair[0], pair[1])
-    )
-    return tuple(
-        Blame(entity=entity, score=round(score, 2), margin=round(score - _rival(entity, scores, places), 2))
-        for score, entity in ahead[:MAX_BLAMED]
-    )
+def _step(value: Any) -> int | None:
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def _rival(entity: str, scores: Mapping[str, float], places: Mapping[str, str]) -> float:
-    """Give the best score of anything that is not at the same place; 0 when there is nothing."""
-    here = places.get(entity, entity)
-    others = [score for other, score in scores.items() if other != entity and places.get(other, other) != here]
-    return max([0.0, *others])
-
-
-def _act_on(blamed: Sequence[Blame]) -> str | None:
-    if not blamed:
-        return None
-    first = blamed[0]
-    sure = first.score >= ACT_SCORE and first.margin >= ACT_MARGIN
-    return first.entity.removeprefix("node:") if sure and first.entity.startswith("node:") else None
-
-
-def _root_cause(lead: Finding, blamed: Sequence[Blame], act_on: str | None) -> str:
-    told = str(lead.facts.get("cause", ""))
+def _root_cause(leading: Finding, verdict: Verdict, *, confirmed: bool) -> str:
+    told = str(leading.facts.get("cause", ""))
     if told:
         return told
-    if act_on:
-        return f"node {act_on}"
-    if blamed:
-        return f"unknown; {blamed[0].entity.replace(':', ' ')} is suspected"
-    return "unknown"
+    if verdict.act_on:
+        return f"node {verdict.act_on}"
+    if not verdict.blamed:
+        return "unknown"
+    first = verdict.blamed[0]
+    sure = confirmed and first.entity == leading.entity and first.score >= ACT_SCORE and first.margin >= ACT_MARGIN
+    if sure and not first.entity.startswith(("rank:", "node:", "gpu:")):
+        return f"the {first.entity}" if ":" not in first.entity else place(first.entity)
+    return f"unknown; {place(first.entity)} is suspected"
