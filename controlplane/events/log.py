@@ -85,19 +85,20 @@ class Plan:
         if refused is Refusal.SUPERSEDED:
             return Appended(stream.ack, refused=refused)
         if refused is not None:
-            batch = _greeting(batch)
+            batch = greeting(batch)
         fresh = stream.take(batch, self._now)
-        self._lines += _lines(self._received_at, batch, fresh)
+        self._lines += lines(self._received_at, batch, fresh)
         return Appended(stream.ack, fresh, refused)
 
 
-def _greeting(batch: Decoded) -> Decoded:
+def greeting(batch: Decoded) -> Decoded:
     """Keep only what a machine says about itself, so that the conflict can be seen."""
     hello = [event for event in batch.events if event.kind == "node.hello"]
     return Decoded(agent=batch.agent, sent_at_ms=batch.sent_at_ms, events=hello, rejected=[])
 
 
-def _lines(received_at: bytes, batch: Decoded, events: list[Received]) -> list[bytes]:
+def lines(received_at: bytes, batch: Decoded, events: list[Received]) -> list[bytes]:
+    """Write events as lines of COPY."""
     head = b"%b\t%b\t%b\t" % (received_at, _field(batch.agent.node), _field(batch.agent.incarnation))
     return [
         b"%b%d\t%d\t%b\t%b\t%b\t%b\t%b\n"

@@ -12,7 +12,9 @@ from datetime import datetime
 from django.db import transaction
 
 from controlplane.domain.detection.fleet import NO_WITNESS, FleetMachine, Witness
+from controlplane.domain.detection.view import RunView
 from controlplane.domain.errors import MiddlewatchError
+from controlplane.domain.findings import Finding
 from controlplane.domain.fleet.states import KEPT_OUT
 from controlplane.domain.signals import Signal
 from controlplane.events import queries as events
@@ -20,6 +22,7 @@ from controlplane.events.queries import StoredEvent
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import queries as fleet_queries
 from controlplane.incidents import actions as incidents
+from controlplane.incidents.models import Incident
 from controlplane.live import actions as live
 from controlplane.runs import actions as runs
 from controlplane.runs import queries as run_queries
@@ -56,17 +59,39 @@ class _Sweep:
         return not caught_up
 
     def _commit(self, held: Held, reducer: FleetMachine, found: Sequence[StoredEvent], *, caught_up: bool) -> None:
-        book, signals = Book(self.now), [event.signal() for event in found]
-        for signal in signals:
-            _observe(reducer, signal, self.now)
-        if caught_up:
-            judged = reducer.sweep(seconds(self.now), _witness(reducer, self.now))
-            incidents.record(None, judged, self.now, book=book)
-        _write(signals, self.now, book)
+        signals = [event.signal() for event in found]
+        hear(reducer, signals, self.now)
+        judged = reducer.sweep(seconds(self.now), _witness(reducer, self.now)) if caught_up else []
         cursor = found[-1].id if found else held.machine.cursor
-        doubt = reducer.view(seconds(self.now)).hold
-        runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=self.now, hold=doubt)
-        book.write()
+        commit(held, reducer, signals, judged, cursor=cursor, now=self.now)
+
+
+def hear(reducer: FleetMachine, signals: Sequence[Signal], now: datetime) -> None:
+    """Show the reducer what nodes said. Reads and writes no table."""
+    for signal in signals:
+        _observe(reducer, signal, now)
+
+
+def commit(
+    held: Held,
+    reducer: FleetMachine,
+    signals: Sequence[Signal],
+    judged: Sequence[Finding],
+    *,
+    cursor: int,
+    now: datetime,
+) -> list[Incident]:
+    """Write findings, nodes and the reducer's state together; return the incidents that moved.
+
+    Part of the caller's transaction.
+    """
+    book = Book(now)
+    changed = incidents.record(None, judged, now, book=book)
+    _write(signals, now, book)
+    doubt = reducer.view(seconds(now)).hold
+    runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=now, hold=doubt)
+    book.write()
+    return changed
 
 
 def _observe(reducer: FleetMachine, signal: Signal, now: datetime) -> None:
@@ -110,6 +135,10 @@ def _witness(reducer: FleetMachine, now: datetime) -> Witness:
     """Ask the runs about their nodes, only when somebody is silent."""
     if not reducer.view(seconds(now)).silent:
         return NO_WITNESS
-    views = [view for run in run_queries.awake() if (view := run_queries.view(run)) is not None]
+    return witness(view for run in run_queries.awake() if (view := run_queries.view(run)) is not None)
+
+
+def witness(views: Iterable[RunView]) -> Witness:
+    """Put together what the runs' reducers and the ledger know of the nodes."""
     kept_out = fleet_queries.all_nodes().filter(state__in=KEPT_OUT).values_list("name", flat=True)
     return Witness.of(views, kept_out=kept_out)

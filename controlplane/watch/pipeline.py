@@ -15,6 +15,7 @@ from django.db import transaction
 
 from controlplane.checkpoints import actions as checkpoints
 from controlplane.domain.detection.run import RunMachine
+from controlplane.domain.findings import Finding
 from controlplane.domain.signals import Signal
 from controlplane.events import queries as events
 from controlplane.events.queries import StoredEvent
@@ -93,24 +94,55 @@ class _Sweep:
 
     def _commit(self, held: Held, reducer: RunMachine, found: Sequence[StoredEvent], *, caught_up: bool) -> None:
         """Write everything that these events mean; age and silence are judged only once the log is read."""
-        run, now, book = self.run, self.now, Book(self.now)
-        _lock(run)
-        reducer.policy = run_queries.policy(run)
-        attempts = list(run.attempts.order_by("-number")[:ATTEMPTS_KNOWN])
+        lock(self.run)
+        reducer.policy = run_queries.policy(self.run)
         said = [event.signal() for event in found]
-        nodes = members(run, attempts, said)
-        signals = [signal for signal in said if spoken_for(run, nodes, signal)]
-        rested = _observe(reducer, signals, attempts, held.machine.rested_attempt, now)
-        judged = reducer.sweep(seconds(now)) if caught_up else []
-        self.changed += incidents.record(run, judged, now, book=book)
-        _project(run, signals, now, book)
-        self.changed += incidents.settle(run, now, book=book)
+        heard = hear(
+            self.run, reducer, said, newest_attempts(self.run), rested=held.machine.rested_attempt, now=self.now
+        )
+        heard.judged = reducer.sweep(seconds(self.now)) if caught_up else []
         cursor = found[-1].id if found else held.machine.cursor
-        runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=now, rested=rested)
-        book.write()
+        self.changed += commit(self.run, held, reducer, heard, cursor=cursor, now=self.now)
 
 
-def _lock(run: Run) -> None:
+@dataclass(slots=True)
+class Heard:
+    """What a run's reducer took in and made of it; nothing of it is written yet."""
+
+    signals: list[Signal]
+    rested: int = 0
+    judged: list[Finding] = field(default_factory=list)
+
+
+def newest_attempts(run: Run) -> list[Attempt]:
+    """Read the attempts that events may still be about, newest first."""
+    return list(run.attempts.order_by("-number")[:ATTEMPTS_KNOWN])
+
+
+def hear(
+    run: Run, reducer: RunMachine, said: Sequence[Signal], attempts: Sequence[Attempt], *, rested: int, now: datetime
+) -> Heard:
+    """Show the reducer what its run's nodes said, as far as they may say it. Reads and writes no table."""
+    nodes = members(run, attempts, said)
+    signals = [signal for signal in said if spoken_for(run, nodes, signal)]
+    return Heard(signals, rested=_observe(reducer, signals, attempts, rested, now))
+
+
+def commit(run: Run, held: Held, reducer: RunMachine, heard: Heard, *, cursor: int, now: datetime) -> list[Incident]:
+    """Write findings, projections and the reducer's state together; return the incidents that moved.
+
+    Part of the caller's transaction, which has locked the run by `lock`.
+    """
+    book = Book(now)
+    changed = incidents.record(run, heard.judged, now, book=book)
+    _project(run, heard.signals, now, book)
+    changed += incidents.settle(run, now, book=book)
+    runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=now, rested=heard.rested)
+    book.write()
+    return changed
+
+
+def lock(run: Run) -> None:
     """Read the run anew and lock incidents, then run, as executions do: another order would end in deadlocks."""
     unresolved = incident_queries.unresolved(run).select_for_update(of=("self",), no_key=True)
     list(unresolved.order_by("pk").values_list("pk"))
