@@ -1,15 +1,10 @@
-"""The state card of a run, and the strip of its attempts."""
+"""The state card of a run."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from controlplane.runs.models import Attempt, AttemptState, Run, RunState
 from controlplane.web.present import badges
 from controlplane.web.present.words import Badge, number
-
-STRIP_WIDTH = 1000.0
-LETTER_WIDTH = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,52 +69,3 @@ def _where(run: Run, attempt: Attempt | None) -> str:
     if attempt.last_step is None:
         return f"{held}{nodes.capitalize()} is starting, no step yet."
     return f"{held}{nodes.capitalize()}."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """A piece of the attempt strip, in units of `STRIP_WIDTH`."""
-
-    x: float
-    width: float
-    cause: str
-    label: str
-    title: str
-
-
-def strip(attempts: Sequence[Attempt], begin: datetime, now: datetime, *, stalled: bool = False) -> list[Segment]:
-    """Cut the time from `begin` to `now` into pieces, each with one cause: train, start or down.
-
-    `stalled`: the newest attempt stands still, so its time since the last step is not training.
-    """
-    cuts: list[tuple[datetime, datetime, str, str]] = []
-    for attempt, later in zip(attempts, [*attempts[1:], None], strict=True):
-        end = _end(attempt, now)
-        first = min(attempt.first_step_at or end, end)
-        standing = attempt.exited_at is not None or (stalled and later is None)
-        last = min(max(attempt.last_step_at or first, first), end) if standing else end
-        after = later.started_at if later else (now if standing and attempt.reason != "completed" else end)
-        cuts += [
-            (attempt.started_at, first, "start", f"attempt {attempt.number} starting"),
-            (first, last, "train", f"attempt {attempt.number}"),
-            (last, max(after, last), "down", f"no progress after attempt {attempt.number}"),
-        ]
-    return _scaled(cuts, begin, now)
-
-
-def _end(attempt: Attempt, now: datetime) -> datetime:
-    return min(attempt.exited_at or now, now)
-
-
-def _scaled(cuts: list[tuple[datetime, datetime, str, str]], begin: datetime, now: datetime) -> list[Segment]:
-    whole = max(1e-6, (now - begin).total_seconds())
-    pieces = []
-    for start, end, cause, title in cuts:
-        left, right = max(start, begin), min(end, now)
-        if right <= left:
-            continue
-        x = (left - begin).total_seconds() / whole * STRIP_WIDTH
-        width = (right - left).total_seconds() / whole * STRIP_WIDTH
-        label = title if width > LETTER_WIDTH * len(title) else ""
-        pieces.append(Segment(x=round(x, 2), width=round(width, 2), cause=cause, label=label, title=title))
-    return pieces

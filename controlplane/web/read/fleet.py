@@ -1,6 +1,5 @@
 """Everything that the fleet overview shows."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,12 +13,11 @@ from controlplane.runs.models import Attempt, Run, RunState
 from controlplane.web.present import cost, fleet, spark, words
 from controlplane.web.present import incident as present_incident
 from controlplane.web.present import run as present_run
-from controlplane.web.read import series
+from controlplane.web.read import account, series
 from controlplane.web.read.incident import newest_execution, progress_of
 
 SPARK_POINTS = 60
 SPARK_WINDOW = timedelta(minutes=30)
-GOODPUT_WINDOW = timedelta(hours=24)
 MAX_RUNS = 100
 FRESH = timedelta(seconds=60)
 
@@ -65,21 +63,10 @@ def row(run: Run, now: datetime, *, hurt: bool) -> dict[str, Any]:
         "throughput": f"{words.number(rate)} {series.unit(points)}" if rate is not None else "–",
         "spark": spark.points(durations),
         "spark_count": len(durations),
-        "goodput": goodput(attempts, run, now, still=still),
+        "goodput": account.goodput(run, now),
         "restore": restore_words(run, now),
         "attempt": attempts[-1].number if attempts else "–",
     }
-
-
-def goodput(attempts: Sequence[Attempt], run: Run, now: datetime, *, still: bool) -> str:
-    """Say which part of the last 24 hours, or of the run's life, was spent training forward."""
-    if not attempts:
-        return "–"
-    begin = max(now - GOODPUT_WINDOW, attempts[0].started_at)
-    end = attempts[-1].exited_at if run.state in (RunState.COMPLETED, RunState.STOPPED) else None
-    pieces = present_run.strip(attempts, begin, end or now, stalled=still)
-    training = sum(piece.width for piece in pieces if piece.cause == "train")
-    return f"{100 * training / present_run.STRIP_WIDTH:.1f} %"
 
 
 def restore_words(run: Run, now: datetime) -> str:

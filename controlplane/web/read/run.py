@@ -1,6 +1,5 @@
 """Everything that a run page shows."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,10 +13,9 @@ from controlplane.web.present import badges, buttons, words
 from controlplane.web.present import run as present
 from controlplane.web.present.buttons import May
 from controlplane.web.present.ranks import rank_lines
-from controlplane.web.read import series
-from controlplane.web.read.fleet import goodput, halts
+from controlplane.web.read import account, series
+from controlplane.web.read.fleet import halts
 
-STRIP_WINDOW = timedelta(hours=24)
 MAX_CHECKPOINTS = 12
 MAX_ATTEMPTS = 50
 RATE_WINDOW = timedelta(minutes=5)
@@ -43,7 +41,7 @@ def state(run: Run, now: datetime) -> dict[str, Any]:
         "facts": _facts(run, attempt, now, still=still),
         "incidents": opened,
         "recent": Incident.objects.filter(run=run).exclude(state=IncidentState.OPEN)[:5],
-        **_strip(attempts[::-1], run, now, still=still),
+        **account.shown(run, now),
         "saved": [(row, badges.of(badges.CHECKPOINT, row.state)) for row in checkpoints.of_run(run)[:MAX_CHECKPOINTS]],
         "restore": checkpoints.restore_point(run),
         "attempts": [(row, badges.of(badges.ATTEMPT, row.state)) for row in attempts],
@@ -86,17 +84,3 @@ def _lost(run: Run) -> str:
 def _exposed(run: Run, now: datetime) -> str:
     lost = checkpoints.exposed(run, now)
     return f"{words.plural(lost.steps, 'step')}, {words.span(lost.seconds)}" if lost else "–"
-
-
-def _strip(attempts: Sequence[Attempt], run: Run, now: datetime, *, still: bool) -> dict[str, Any]:
-    if not attempts:
-        return {"strip": []}
-    last = attempts[-1].exited_at if run.state in (RunState.COMPLETED, RunState.STOPPED) else None
-    end = last or now
-    begin = max(end - STRIP_WINDOW, attempts[0].started_at)
-    return {
-        "strip": present.strip(attempts, begin, end, stalled=still),
-        "strip_begin": begin,
-        "strip_end": end,
-        "goodput": goodput(attempts, run, now, still=still),
-    }

@@ -23,6 +23,7 @@ def _of_number(write: Callable[[float | None], str]) -> Callable[[Any], str]:
 register.filter("number", _of_number(words.number))
 register.filter("span", _of_number(words.span))
 register.filter("size", _of_number(words.size))
+register.filter("span_ms", _of_number(lambda ms: words.span(None if ms is None else ms / 1000)))
 register.filter("age", words.age)
 
 

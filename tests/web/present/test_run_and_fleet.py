@@ -66,26 +66,6 @@ def causes(pieces):
     return [(piece.cause, round(piece.x), round(piece.width)) for piece in pieces]
 
 
-def test_the_strip_gives_each_second_one_cause_and_leaves_no_hole():
-    pieces = present.strip(attempts(), ago(100), NOW)
-    assert causes(pieces) == [
-        ("start", 0, 100),
-        ("train", 100, 400),
-        ("down", 500, 200),
-        ("start", 700, 100),
-        ("train", 800, 200),
-    ]
-
-
-def test_an_attempt_that_stands_still_is_not_counted_as_training():
-    pieces = present.strip(attempts(), ago(100), NOW, stalled=True)
-    assert causes(pieces)[-2:] == [("train", 800, 150), ("down", 950, 50)]
-
-
-def test_a_strip_shows_only_its_window():
-    assert causes(present.strip(attempts(), ago(10), NOW)) == [("train", 0, 1000)]
-
-
 @pytest.mark.parametrize(
     ("states", "needing", "sentence"),
     [
