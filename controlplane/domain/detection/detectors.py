@@ -9,7 +9,7 @@ settings, the modes and the replay know detectors only through this list.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from controlplane.domain.detection import deaths, progress, sight, silence
+from controlplane.domain.detection import deaths, progress, sight, silence, slow
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import RunState
 from controlplane.domain.findings import Finding
@@ -86,5 +86,14 @@ DETECTORS: tuple[Detector, ...] = (
         by_age=True,
         alone=True,
         settings=("hang_", "launch_", "init_", "restore_", "first_step_", "save_", "eval_", "idle_"),
+    ),
+    Detector(
+        id="D-04",
+        name="slow run",
+        words="Steps take a few percent longer than usual for good, and perhaps one rank makes all others wait.",
+        look=slow.look,
+        take=slow.take,
+        kinds=frozenset(slow.RULES),
+        settings=("slow_",),
     ),
 )

@@ -60,6 +60,20 @@ class RunPolicy:
     observe_s: float = _setting(120.0, 0, 3600, "methods 2", "watching again, without verdicts from silence or age")
     settle_s: float = _setting(1.0, 0, 60, "methods 7", "how long a crash gathers its companions' reports")
     no_exit_s: float = _setting(300.0, 1, DAY_S, "requirements D-03", "survivors of a crash that do not end")
+    slow_k_share: float = _setting(0.025, 0.001, 1, "methods 3", "a step slower by less than this share never counts")
+    slow_h_sigmas: float = _setting(8.0, 1, 100, "methods 3", "height of the sum of the excess at which a run is slow")
+    slow_notice_k_share: float = _setting(0.0125, 0.001, 1, "methods 3", "the same for small losses, only told")
+    slow_notice_h_sigmas: float = _setting(10.0, 1, 100, "methods 3", "height for small losses")
+    slow_sigma_share: float = _setting(0.005, 0.0001, 1, "methods 3", "least scatter of step times that is believed")
+    slow_window: int = _setting(512, 60, 4096, "methods 3", "how many step times the usual time is taken from")
+    slow_min_samples: int = _setting(60, 20, 4096, "methods 3", "step times needed before slowness is judged")
+    slow_confirm_steps: int = _setting(10, 2, 1000, "requirements D-04", "slow steps until a slow run is confirmed")
+    slow_least_s: float = _setting(60.0, 0, DAY_S, "requirements D-04", "a run slow for less time is not told")
+    slow_back_share: float = _setting(0.01, 0.001, 1, "methods 3", "within this share of the usual time a run is well")
+    slow_urgent_share: float = _setting(0.10, 0.01, 10, "methods 11.9", "above this share slowness is critical")
+    slow_rank_ratio: float = _setting(1.02, 1.001, 10, "methods 3", "compute time over its peers' that marks a rank")
+    slow_rank_z: float = _setting(6.0, 2, 100, "methods 3", "robust standard deviations that mark a rank")
+    slow_rank_windows: int = _setting(3, 1, 8, "methods 3", "windows in a row a rank must stand out in to be named")
     restart_capacity: int = _setting(4, 1, 100, "methods 8", "restarts that may follow each other at once")
     restart_refill_s: float = _setting(1800.0, 1, 30 * DAY_S, "methods 8", "time until one restart is earned back")
     backoff_s: float = _setting(30.0, 0, DAY_S, "methods 8", "pause before a restart after a fruitless one")
@@ -75,6 +89,8 @@ class RunPolicy:
             raise Invalid("hang_floor_s", "is above hang_cap_s")
         if self.delta_s >= self.hang_floor_s:
             raise Invalid("delta_s", "must be below hang_floor_s")
+        if self.slow_min_samples > self.slow_window:
+            raise Invalid("slow_min_samples", "is above slow_window")
         if self.min_samples > self.window:
             raise Invalid("min_samples", "is above window")
         if self.first_step_floor_s > self.first_step_cap_s:

@@ -8,6 +8,8 @@ sender's clock in milliseconds.
 
 from dataclasses import dataclass, field
 
+from controlplane.domain.detection.slow_state import SlowState
+
 MAX_RANKS = 65_536
 MAX_NODES = 16_384
 
@@ -202,6 +204,7 @@ class RunState:
     sight: SightState = field(default_factory=SightState)
     hang: HangState = field(default_factory=HangState)
     death: DeathState = field(default_factory=DeathState)
+    slow: SlowState = field(default_factory=SlowState)
     told: dict[str, Told] = field(default_factory=dict)
 
     @property
