@@ -9,7 +9,7 @@ settings, the modes and the replay know detectors only through this list.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from controlplane.domain.detection import deaths, progress, sight, silence, slow
+from controlplane.domain.detection import deaths, hearing, lag, loss, maintenance, progress, sight, silence, slow
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import RunState
 from controlplane.domain.findings import Finding
@@ -55,13 +55,46 @@ def _sight(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
     return sight.look(state.sight, policy, now, run=state.run)
 
 
+def _sight_due(state: RunState, policy: RunPolicy, now: float) -> float | None:
+    return sight.due(state.sight, policy, now)
+
+
+def _hear(state: RunState, signal: Signal, policy: RunPolicy) -> None:
+    node = state.nodes.get(signal.node)
+    if node is not None:
+        hearing.take(node.hearing, signal)
+    if signal.kind == "rank.step" and signal.run is not None:
+        lag.take(state, signal, policy)
+
+
 DETECTORS: tuple[Detector, ...] = (
     Detector(
         id="D-19",
         name="sight",
         words="No node of the run is heard: nothing is judged until somebody speaks again.",
         look=_sight,
+        due=_sight_due,
         settings=("blind_", "observe_"),
+    ),
+    Detector(
+        id="D-17",
+        name="planned maintenance",
+        words="While nodes of the run are in declared maintenance, age and silence mean nothing.",
+        look=maintenance.look,
+        take=maintenance.take_run,
+        kinds=frozenset({maintenance.KIND}),
+        due=maintenance.due,
+        settings=("maintenance_",),
+    ),
+    Detector(
+        id="D-19",
+        name="telemetry health",
+        words="Steps arrive late for minutes, a reader reads nothing, a log has a hole, a clock is off.",
+        look=lag.look,
+        take=_hear,
+        kinds=hearing.KINDS | {"rank.step"},
+        by_age=True,
+        settings=("lag_",),
     ),
     Detector(
         id="D-03",
@@ -75,6 +108,7 @@ DETECTORS: tuple[Detector, ...] = (
         name="lost node",
         words="A node says nothing while the run stands still, or the scheduler calls it down.",
         look=silence.look,
+        due=silence.due,
         by_age=True,
         settings=("heartbeat_", "silence_", "telemetry_"),
     ),
@@ -95,5 +129,15 @@ DETECTORS: tuple[Detector, ...] = (
         take=slow.take,
         kinds=frozenset(slow.RULES),
         settings=("slow_",),
+    ),
+    Detector(
+        id="D-12",
+        name="numerical trouble",
+        words="A loss that is no number, a spike that does not heal, a loss scale at its floor, a slow drift.",
+        look=loss.look,
+        take=loss.take,
+        kinds=loss.KINDS,
+        due=loss.due,
+        settings=("loss_",),
     ),
 )

@@ -8,7 +8,16 @@ sender's clock in milliseconds.
 
 from dataclasses import dataclass, field
 
+from controlplane.domain.detection.hearing_state import Hearing
+from controlplane.domain.detection.launch_state import LaunchState
+from controlplane.domain.detection.loss_state import LossState
+from controlplane.domain.detection.maintenance_state import Maintenance
+from controlplane.domain.detection.queue_state import QueueState
+from controlplane.domain.detection.repeats_state import RepeatsState
+from controlplane.domain.detection.resume_state import ResumeState
+from controlplane.domain.detection.saves_state import SavesState
 from controlplane.domain.detection.slow_state import SlowState
+from controlplane.domain.detection.stagnation_state import StagnationState
 
 MAX_RANKS = 65_536
 MAX_NODES = 16_384
@@ -22,7 +31,11 @@ NO_ATTEMPT = "waiting"
 
 @dataclass(slots=True)
 class PhaseMark:
-    """The newest phase event of a rank, by the rank's own clock."""
+    """The newest phase event of a rank, by the rank's own clock.
+
+    `moved_at`, `moved_ms` and `moved_bytes` belong to the last event that showed
+    progress: more done or more bytes than before, and in a restore not too slowly.
+    """
 
     name: str = ""
     open: bool = False
@@ -31,7 +44,19 @@ class PhaseMark:
     began_at: float = 0.0
     began_ms: int = -1
     parts: int = 0
+    done: float | None = None
+    total: float | None = None
+    bytes: float | None = None
+    unit: str = ""
+    moved_at: float = 0.0
+    moved_ms: int = -1
+    moved_bytes: float = 0.0
     deadline_s: float | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Say whether all parts are done, so that the rank only waits for the others."""
+        return not self.open or (self.total is not None and self.done is not None and self.done >= self.total)
 
 
 @dataclass(slots=True)
@@ -65,6 +90,7 @@ class RankState:
     exit_code: int | None = None
     signal: int | None = None
     error: str = ""
+    line: str = ""
     step: int | None = None
     step_at: float = 0.0
     step_ms: int = -1
@@ -99,6 +125,7 @@ class AttemptState:
     number: int = 0
     began_at: float = 0.0
     announced: bool = False
+    scheduler: str = ""
     state: str = LIVE
     nodes: list[str] = field(default_factory=list)
     world_size: int = 0
@@ -112,7 +139,14 @@ class AttemptState:
     last_step: int | None = None
     progress_step: int | None = None
     progress_at: float = 0.0
+    first_at: float | None = None
+    saved_at: float = 0.0
+    saved_ms: int = -1
     rewinds: int = 0
+    rewound_steps: int = 0
+    leap_step: int | None = None
+    leap_run: int = 0
+    leaps: int = 0
     samples: dict[int, list[float]] = field(default_factory=dict)
     intervals: list[list[int]] = field(default_factory=list)
 
@@ -124,11 +158,14 @@ class NodeState:
     last_at: float | None = None
     scheduler: str = ""
     scheduler_ms: int = -1
+    drained_by: str = ""
+    dying: bool = False
     verdict: str = ""
     stage: str = ""
     serial: int = 0
     silent_since: float = 0.0
     found_at: float = 0.0
+    hearing: Hearing = field(default_factory=Hearing)
 
 
 @dataclass(slots=True)
@@ -166,7 +203,22 @@ class DeathState:
 
     found_at: float | None = None
     told_at: float = 0.0
+    news_at: float = 0.0
     klass: str = ""
+    sign: str = ""
+    place: str = ""
+    clear: bool = False
+
+
+@dataclass(slots=True)
+class StepLag:
+    """How late steps arrive: since when only late ones have, and by how much the last was late."""
+
+    late_since: float | None = None
+    last_late_at: float = 0.0
+    lag_s: float = 0.0
+    serial: int = 0
+    told_at: float | None = None
 
 
 @dataclass(slots=True)
@@ -199,12 +251,23 @@ class RunState:
     history_world: int = 0
     wholes: dict[str, list[float]] = field(default_factory=dict)
     parts: dict[str, list[float]] = field(default_factory=dict)
+    rates: dict[str, list[float]] = field(default_factory=dict)
+    outliers: dict[int, float] = field(default_factory=dict)
     attempt: AttemptState | None = None
     nodes: dict[str, NodeState] = field(default_factory=dict)
     sight: SightState = field(default_factory=SightState)
     hang: HangState = field(default_factory=HangState)
     death: DeathState = field(default_factory=DeathState)
+    maintenance: Maintenance = field(default_factory=Maintenance)
+    lag: StepLag = field(default_factory=StepLag)
     slow: SlowState = field(default_factory=SlowState)
+    numbers: LossState = field(default_factory=LossState)
+    queue: QueueState = field(default_factory=QueueState)
+    launch: LaunchState = field(default_factory=LaunchState)
+    saves: SavesState = field(default_factory=SavesState)
+    repeats: RepeatsState = field(default_factory=RepeatsState)
+    stagnation: StagnationState = field(default_factory=StagnationState)
+    resume: ResumeState = field(default_factory=ResumeState)
     told: dict[str, Told] = field(default_factory=dict)
 
     @property
