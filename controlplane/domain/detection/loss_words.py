@@ -168,6 +168,7 @@ def _facts(state: RunState, attempt: AttemptState, watch: Watch, policy: RunPoli
         "kind": watch.kind,
         "ranks": ranks,
         "places": {str(rank): attempt.ranks[rank].node for rank in ranks if rank in attempt.ranks},
+        "resume_step": attempt.resume_step,
         "rollbacks": len(earlier),
         "earlier_onsets": [back.onset_step for back in earlier],
         "supports_skip": "skip_batches" in numbers.supports,
