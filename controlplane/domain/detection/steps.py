@@ -5,6 +5,8 @@ A step counts for the median unless it belongs to the warm-up of its attempt or
 overlaps a declared phase; times of earlier attempts of the same size stay valid.
 """
 
+from bisect import bisect_left
+from itertools import accumulate
 from statistics import median
 
 from controlplane.domain.detection import reading
@@ -66,8 +68,19 @@ def accepted(attempt: AttemptState, policy: RunPolicy) -> list[float]:
     counted = [step for step in sorted(attempt.samples) if step >= begin]
     if not attempt.intervals:
         return [attempt.samples[step][0] for step in counted[-policy.window :]]
-    times = [attempt.samples[step] for step in counted]
-    return [duration for duration, at_ms in times if not _overlaps(attempt, duration, at_ms)][-policy.window :]
+    begins, ends = _phases(attempt)
+    return [
+        duration
+        for duration, at_ms in (attempt.samples[step] for step in counted)
+        if (earlier := bisect_left(begins, at_ms)) == 0 or ends[earlier - 1] <= at_ms - duration * 1000
+    ][-policy.window :]
+
+
+def _phases(attempt: AttemptState) -> tuple[list[int], list[int]]:
+    """Give when declared phases began, in order, and for each the latest end of those that began by then."""
+    spans = sorted(attempt.intervals)
+    return [begin for begin, _ in spans], list(accumulate((end for _, end in spans), max))
+
 
 
 def _overlaps(attempt: AttemptState, duration: float, at_ms: float) -> bool:
