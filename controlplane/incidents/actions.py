@@ -7,21 +7,25 @@ through `record`.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 
+from controlplane.domain.chronicle import sentences
 from controlplane.domain.errors import Conflict, Invalid
-from controlplane.incidents.models import Incident, IncidentState
+from controlplane.incidents import queries
+from controlplane.incidents.models import Incident, IncidentState, Silence
 from controlplane.incidents.record import record
 from controlplane.incidents.settle import settle
 from controlplane.incidents.telling import shown, stream, tell_both
 from controlplane.runs.book import Book
+from controlplane.runs.models import Run
 
-__all__ = ["acknowledge", "decide", "mitigate", "note", "record", "resolve", "resolve_by_hand", "settle"]
+__all__ = ["acknowledge", "decide", "mitigate", "note", "record", "resolve", "resolve_by_hand", "settle", "silence"]
 
 MAX_NOTE = 10_000
+MAX_SILENCE_MIN = 7 * 24 * 60
 PERSON = "person"
 
 
@@ -65,6 +69,27 @@ def note(incident: Incident, text: str, by: str, now: datetime) -> None:
         book.tell(stream(incident), "note", said)
         book.write()
         shown(incident)
+
+
+def silence(run: Run | None, minutes: float, by: str, now: datetime) -> Silence:
+    """Wake nobody about a run (None: about anything) for some minutes; incidents are recorded and answered as ever.
+
+    Raises:
+        Invalid: the time is not above 0 and at most MAX_SILENCE_MIN minutes.
+    """
+    if not 0 < minutes <= MAX_SILENCE_MIN:
+        raise Invalid("minutes", f"must be above 0 and at most {MAX_SILENCE_MIN}")
+    length = timedelta(minutes=minutes)
+    with transaction.atomic():
+        made = Silence.objects.create(run=run, by=by, begins_at=now, until=now + length)
+        for incident in queries.unresolved(run).filter(quiet=False):
+            Incident.objects.filter(pk=incident.pk).update(quiet=True)
+            shown(incident)
+        book = Book(now, PERSON, by)
+        about, home = (f"run {run.name}", f"run:{run.name}") if run else ("everything", "fleet")
+        book.tell(home, "pause", sentences.silenced(by, about, length.total_seconds()))
+        book.write()
+    return made
 
 
 def decide(incident: Incident, decision: Mapping[str, Any], now: datetime) -> bool:

@@ -42,6 +42,10 @@ class Incident(models.Model):
     decision = models.JSONField(default=dict, help_text="{runbook, held_by, actions, resume_step}")
     losses = models.JSONField(default=dict, help_text="{steps, seconds, gpu_hours, confidence}: computed, never typed")
     root_cause = models.TextField(blank=True)
+    quiet = models.BooleanField(default=False, help_text="silenced: recorded and shown, nobody is woken")
+    flapping_until = models.DateTimeField(null=True, help_text="it comes and goes: stays open until then")
+    refuted = models.JSONField(default=list, help_text="entities that the same failure without them cleared")
+    explained_by = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="explained")
 
     class Meta:
         ordering = ["-opened_at"]
@@ -68,8 +72,10 @@ class Finding(models.Model):
     found_at = models.DateTimeField()
     confirmed_at = models.DateTimeField(null=True)
     cleared_at = models.DateTimeField(null=True)
-    evidence = models.JSONField(default=list, help_text="[{at, weight, entity, text}]")
+    evidence = models.JSONField(default=list, help_text="[{at, weight, entity, text, kind, bound_s}]")
     facts = models.JSONField(default=dict)
+    rule = models.CharField(max_length=64, blank=True, help_text="the signature that spoke, if one did")
+    mode = models.CharField(max_length=16, default="act", help_text="how far the run lets the rule go")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["incident", "key"], name="finding_once_in_incident")]
@@ -110,3 +116,15 @@ class Observation(models.Model):
     class Meta:
         ordering = ["-at", "-pk"]
         constraints = [models.UniqueConstraint(fields=["run", "key", "stage"], name="observation_once_per_stage")]
+
+
+class Silence(models.Model):
+    """A time in which nobody is woken about a run, or about anything; it ends by itself."""
+
+    run = models.ForeignKey("runs.Run", null=True, on_delete=models.CASCADE, related_name="silences")
+    by = models.CharField(max_length=150)
+    begins_at = models.DateTimeField()
+    until = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-until"]

@@ -1,20 +1,27 @@
 """Read incidents and weigh their findings anew."""
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from controlplane.domain.detection.policy import RunPolicy
+from controlplane.domain.diagnosis.company import MIN_FAILURES, Launch, company_kept
 from controlplane.domain.diagnosis.diagnose import Diagnosis, diagnose
+from controlplane.domain.diagnosis.weigh import History
 from controlplane.domain.errors import NotFound
-from controlplane.domain.findings import Evidence, Stage
 from controlplane.domain.findings import Finding as Judgement
-from controlplane.incidents.models import Finding, Incident, IncidentState
+from controlplane.domain.findings import Stage
+from controlplane.incidents.models import Finding, Incident, IncidentState, Silence
+from controlplane.incidents.rows import judgement_of
+from controlplane.quarantine.models import LedgerEntry
 from controlplane.runs import queries as runs
-from controlplane.runs.models import Run
+from controlplane.runs.models import AttemptState, Run
 from controlplane.runs.times import seconds
 
 MAX_WEIGHED = 500
+LAUNCHES_KNOWN = 20
+OFFENDS_FOR = timedelta(days=14)
 
 
 def incident_numbered(number: int) -> Incident:
@@ -36,11 +43,17 @@ def open_of(run: Run) -> QuerySet[Incident]:
     return Incident.objects.filter(run=run, state=IncidentState.OPEN).select_related("run").order_by("opened_at", "pk")
 
 
+def silenced(run: Run | None, now: datetime) -> bool:
+    """Say whether somebody asked not to be woken about this run, or about anything, at `now`."""
+    about = Q(run=None) | Q(run=run) if run is not None else Q(run=None)
+    return Silence.objects.filter(about, begins_at__lte=now, until__gt=now).exists()
+
+
 def judgements(incident: Incident) -> list[Judgement]:
     """Return the findings of an incident as the domain knows them, oldest first."""
-    rows = incident.findings.order_by("found_at", "pk")[:MAX_WEIGHED]
+    rows = list(incident.findings.order_by("-found_at", "-pk")[:MAX_WEIGHED])
     name = incident.run.name if incident.run else None
-    return [_judgement(row, name) for row in rows]
+    return [judgement_of(row, name) for row in reversed(rows)]
 
 
 def diagnosis(incident: Incident, now: datetime, *, attempt: int | None = None) -> Diagnosis | None:
@@ -55,7 +68,7 @@ def diagnosis(incident: Incident, now: datetime, *, attempt: int | None = None) 
     if not findings:
         return None
     policy = runs.policy(incident.run) if incident.run else RunPolicy()
-    return diagnose(findings, now=seconds(now), policy=policy)
+    return diagnose(findings, now=seconds(now), policy=policy, history=history(incident, findings, now))
 
 
 def _about(findings: list[Judgement], attempt: int) -> list[Judgement]:
@@ -64,15 +77,39 @@ def _about(findings: list[Judgement], attempt: int) -> list[Judgement]:
     return [item for item in findings if item.attempt is None or item.attempt == newest]
 
 
-def confirmed_against(incident: Incident, attempt: int) -> Finding | None:
-    """Return a confirmed finding about exactly this attempt, the first of them."""
-    return incident.findings.filter(attempt=attempt, stage=Stage.CONFIRMED).order_by("found_at").first()
-
-
-def _judgement(row: Finding, run: str | None) -> Judgement:
-    return Judgement(
-        key=row.key, detector=row.detector, klass=row.klass, stage=Stage(row.stage), entity=row.entity,
-        began=seconds(row.began_at), at=seconds(row.found_at), run=run, attempt=row.attempt,
-        severity=row.severity, sentence=row.sentence, facts=row.facts,
-        evidence=tuple(Evidence(**line) for line in row.evidence),
+def history(incident: Incident, findings: Sequence[Judgement], now: datetime) -> History:
+    """Return what the ledger and the earlier launches say of the suspects; asks only when there are any."""
+    named = {line.entity.removeprefix("node:") for item in findings for line in item.evidence
+             if line.weight > 0 and line.entity.startswith("node:")}  # fmt: skip
+    company = company_kept(_launches(incident.run)) if incident.run and (incident.attempt or 0) >= MIN_FAILURES else {}
+    return History(
+        offenders=_offenders(named, incident, now), company=company, refuted=frozenset(incident.refuted),
     )  # fmt: skip
+
+
+def _offenders(named: set[str], incident: Incident, now: datetime) -> frozenset[str]:
+    """Name the suspects with a strike of the last 14 days from another incident than this one."""
+    if not named:
+        return frozenset()
+    struck = LedgerEntry.objects.filter(node__name__in=named, strike=True, at__gt=now - OFFENDS_FOR)
+    struck = struck.exclude(incident_id=incident.pk)
+    return frozenset(f"node:{name}" for name in struck.values_list("node__name", flat=True))
+
+
+def _launches(run: Run) -> list[Launch]:
+    """Return the newest launches whose outcome is known: one that went beyond what was there before is a good one."""
+    known = run.attempts.order_by("-number")[:LAUNCHES_KNOWN]
+    return [
+        Launch(nodes=frozenset(item.nodes), failed=item.beyond_at is None)
+        for item in known
+        if item.beyond_at is not None or (item.state == AttemptState.EXITED and item.stopping_at is None)
+    ]
+
+
+def confirmed_against(incident: Incident, attempt: int) -> Finding | None:
+    """Return a confirmed finding about exactly this attempt, the first of them.
+
+    What was moved to the incident that explains this one still counts.
+    """
+    about = Finding.objects.filter(Q(incident=incident) | Q(incident=incident.explained_by_id))
+    return about.filter(attempt=attempt, stage=Stage.CONFIRMED).order_by("found_at").first()

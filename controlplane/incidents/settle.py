@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.queries import USABLE
 from controlplane.domain.chronicle import sentences
+from controlplane.incidents.ending import close, quieten
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import tell_both
 from controlplane.runs import queries as runs
@@ -19,23 +20,33 @@ LEFT_BEHIND_AFTER = timedelta(seconds=60)
 """A runbook that brought the run back closes its incident itself; only then do we."""
 
 
-def settle(run: Run, now: datetime, *, book: Book) -> list[Incident]:
-    """Mitigate or resolve what the run has left behind; return what moved. Part of the caller's transaction."""
+def settle(run: Run | None, now: datetime, *, book: Book) -> list[Incident]:
+    """Mitigate or resolve what the run (None: the fleet) has left behind; return what moved.
+
+    Part of the caller's transaction.
+    """
     going = Incident.objects.select_for_update(of=("self",), no_key=True).select_related("run").filter(run=run)
-    newest = runs.newest_attempt(run)
-    return [item for item in going.exclude(state=IncidentState.RESOLVED) if _moved(item, run, newest, now, book)]
+    unresolved = list(going.exclude(state=IncidentState.RESOLVED))
+    if not unresolved:
+        return []
+    newest = runs.newest_attempt(run) if run else None
+    return [item for item in unresolved if _moved(item, run, newest, now, book)]
 
 
-def _moved(incident: Incident, run: Run, newest: Attempt | None, now: datetime, book: Book) -> bool:
-    if run.state == RunState.COMPLETED:
-        return _close(incident, "the run completed", now, book)
+def _moved(incident: Incident, run: Run | None, newest: Attempt | None, now: datetime, book: Book) -> bool:
+    if run is not None and run.state == RunState.COMPLETED:
+        return close(incident, "the run completed", now, book)
+    if incident.flapping_until is not None:
+        return quieten(incident, now, book)
+    if run is None:
+        return False
     if incident.state == IncidentState.OPEN:
         return _left_behind(incident, newest, now) and _mitigate(incident, now, book)
     saved = _saved_beyond(incident)
     if saved is None:
         return False
     why = f"training is past the step of the fault, and the checkpoint of step {saved.step} is complete"
-    return _close(incident, why, now, book)
+    return close(incident, why, now, book)
 
 
 def _left_behind(incident: Incident, newest: Attempt | None, now: datetime) -> bool:
@@ -58,14 +69,4 @@ def _mitigate(incident: Incident, now: datetime, book: Book) -> bool:
     incident.refresh_from_db()
     told = sentences.mitigated(incident.run.name if incident.run else "")
     tell_both(incident, "mitigated", told, book, key=f"incident:{incident.pk}:mitigated")
-    return True
-
-
-def _close(incident: Incident, why: str, now: datetime, book: Book) -> bool:
-    going = Incident.objects.filter(pk=incident.pk).exclude(state=IncidentState.RESOLVED)
-    if not going.update(state=IncidentState.RESOLVED, resolved_at=now):
-        return False
-    incident.refresh_from_db()
-    told = sentences.resolved(incident.run.name if incident.run else None, why)
-    tell_both(incident, "resolved", told, book, key=f"incident:{incident.pk}:resolved")
     return True

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from controlplane.domain.accounting.losses import Losses
 from controlplane.domain.checkpoints.restore import RestoreChoice
 from controlplane.domain.chronicle.words import count, duration, gpu_hours, listed, number, place
+from controlplane.domain.diagnosis.classes import class_of
 from controlplane.domain.diagnosis.diagnose import Diagnosis
-from controlplane.domain.findings import Finding, Stage
+from controlplane.domain.findings import Evidence, Finding, Stage
 from controlplane.domain.recovery.choice import Decision
 from controlplane.domain.recovery.nodes import NodeChoice
 from controlplane.domain.recovery.runbook import Runbook, StepSpec
@@ -51,13 +52,47 @@ def cleared(item: Finding) -> str:
 def evidence(item: Finding) -> str:
     """Tell the strongest lines of evidence of a finding."""
     lines = sorted(item.evidence, key=lambda line: -line.weight)
-    told = "; ".join(f"{line.text} ({line.weight:+g} on {place(line.entity)})" for line in lines[:3])
+    told = "; ".join(f"{line.text} ({_weight(line)})" for line in lines[:3])
     return full_stop(f"Evidence: {told or 'none beside the clock'}")
+
+
+_STRONG, _FAIR = 4.0, 2.0
+
+
+def _weight(line: Evidence) -> str:
+    """Say what a line means for its entity: “strong against node n11, +6”."""
+    if line.weight <= 0:
+        return f"in favour of {place(line.entity)}, {line.weight:+.2g}" if line.weight else "says nothing either way"
+    word = "strong" if line.weight >= _STRONG else "fair" if line.weight >= _FAIR else "weak"
+    return f"{word} against {place(line.entity)}, {line.weight:+.2g}"
 
 
 def risen(old: str, new: str) -> str:
     """Tell that an incident took another class."""
-    return f"The incident turned from {old.replace('_', ' ')} to {new.replace('_', ' ')}."
+    return f"The incident turned from {class_of(old).title} to {class_of(new).title}: {class_of(new).meaning}."
+
+
+def again(attempt: int) -> str:
+    """Tell that a mitigated incident's failure is back."""
+    return f"The same failure is back in attempt {attempt}, so the incident is open again."
+
+
+def flapping(times: int, within_s: float, quiet_s: float) -> str:
+    """Tell once that a trouble comes and goes."""
+    return (
+        f"It came and went {times} times within {duration(within_s)}; the incident stays open, without further words, "
+        f"until it has been quiet for {duration(quiet_s)}."
+    )
+
+
+def refuted(node: str, attempt: int, what: str) -> str:
+    """Tell that a suspicion was wrong, and what becomes of the node."""
+    return full_stop(f"Cleared node {node}: attempt {attempt} failed the same way without it; {what}")
+
+
+def silenced(by: str, about: str, seconds: float) -> str:
+    """Tell that nobody is woken for a while."""
+    return f"{by} silenced pages about {about} for {duration(seconds)}; incidents are still recorded and answered."
 
 
 def suspects(diagnosis: Diagnosis) -> str:
@@ -65,7 +100,11 @@ def suspects(diagnosis: Diagnosis) -> str:
     if not diagnosis.blamed:
         return "Nobody stands out, so nobody is blamed."
     told = [f"{place(blame.entity)} (score {blame.score:g}, margin {blame.margin:g})" for blame in diagnosis.blamed]
-    return full_stop(f"Suspected: {listed(told)}")
+    first = diagnosis.blamed[0].entity
+    way = diagnosis.clears.get(first, "")
+    return full_stop(f"Suspected: {listed(told)}") + (
+        full_stop(f" What would clear {place(first)}: {way}") if way else ""
+    )
 
 
 def decision(made: Decision, runbook: Runbook | None) -> str:

@@ -71,4 +71,5 @@ def _withdrawn(run: str, key: str, told: Told, now: float, why: str) -> Finding:
         attempt=told.attempt,
         severity="info",
         sentence=why,
+        facts={"withdrawn": True},
     )

@@ -4,7 +4,7 @@ from controlplane.domain.accounting.losses import Losses
 from controlplane.domain.checkpoints.restore import RestoreChoice
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.chronicle.kinds import LOOKS, Group, Kind, look
-from controlplane.domain.chronicle.words import count, duration, gpu_hours, listed, number
+from controlplane.domain.chronicle.words import count, cut, duration, gpu_hours, listed, number
 from controlplane.domain.findings import Stage
 from controlplane.domain.recovery.choice import Decision
 from controlplane.domain.recovery.restart_from_checkpoint import RESTART_FROM_CHECKPOINT as RUNBOOK
@@ -45,6 +45,13 @@ def test_lists_name_six_and_count_the_rest():
     assert listed([f"n{place}" for place in range(9)]) == "n0, n1, n2, n3, n4, n5 and 3 more"
 
 
+def test_a_long_text_is_cut_between_two_words():
+    assert cut("node n03 fell silent", 40) == "node n03 fell silent"
+    assert cut("node n03 fell silent", 14) == "node n03 fell…"
+    assert cut("node n03 fell silent", 12) == "node n03…"
+    assert cut("x" * 50, 10) == "x" * 9 + "…"
+
+
 def test_every_kind_has_a_look_and_every_filter_a_kind():
     assert set(LOOKS) == set(Kind)
     assert {shown.group for shown in LOOKS.values()} == set(Group)
@@ -82,7 +89,9 @@ def test_losses_carry_units_and_their_confidence():
 
 def test_evidence_names_the_strongest_lines_with_their_weight():
     item = finding("hang", ("node:n2", 3.0, "gave no stack"), ("rank:1", -1.0, "timed out"))
-    assert sentences.evidence(item) == "Evidence: gave no stack (+3 on node n2); timed out (-1 on rank 1)."
+    assert sentences.evidence(item) == (
+        "Evidence: gave no stack (fair against node n2, +3); timed out (in favour of rank 1, -1)."
+    )
 
 
 def test_every_sentence_ends_once():

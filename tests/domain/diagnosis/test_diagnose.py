@@ -4,6 +4,7 @@ import pytest
 
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.diagnose import diagnose
+from controlplane.domain.diagnosis.inhibit import HELD_BEFORE, OVER_AT
 from controlplane.domain.findings import Evidence, Finding, Stage
 from tests.domain.detection.test_deaths import training, verdict
 
@@ -106,8 +107,18 @@ def test_evidence_adds_up_over_findings():
     assert [line.text for line in found.evidence] == ["y", "x"]
 
 
-def test_evidence_from_the_future_proves_nothing():
-    assert weigh(finding("crash", ("node:a", 9.0, "x"), at=NOW + 60)).blamed == ()
+def test_evidence_stamped_by_a_fast_clock_counts_without_its_time():
+    found = weigh(finding("crash", ("node:a", 9.0, "x"), at=NOW + 60))
+    assert found.act_on == "a"
+    assert found.evidence[0].at == NOW
+    assert found.evidence[0].bound_s is None
+
+
+def test_a_cause_that_is_over_still_names_what_it_left_behind():
+    over = finding("storage_stall", ("storage", 6.0, "x"), stage=Stage.CLEARED, facts={HELD_BEFORE: True, OVER_AT: NOW})
+    found = weigh(over, finding("crash", ("workload", 6.0, "64 ranks raised OSError")))
+    assert (found.klass, [blame.entity for blame in found.blamed]) == ("storage_stall", ["storage"])
+    assert found.stands == {"crash"}
 
 
 def test_what_cleared_counts_no_more_beside_what_stands():
@@ -124,3 +135,31 @@ def test_the_fingerprint_names_the_kind_and_no_rank_node_or_time():
         stage.wait(2)
         prints.add(verdict(stage).fingerprint)
     assert prints == {"crash:SIGSEGV"}
+
+
+def test_what_compares_launches_keeps_the_fingerprint_of_how_the_newest_ended():
+    crash = finding("crash", key="c", facts={"fingerprint": "SIGSEGV"})
+    assert weigh(finding("crash_loop", key="l"), crash).fingerprint == "crash:SIGSEGV"
+
+
+def test_the_verdict_carries_the_facts_of_all_and_the_leading_ones_win():
+    loop = finding("crash_loop", facts={"launches": 3, "last_step": 5, "onset_step": 1001})
+    found = weigh(finding("crash", facts={"last_step": 4, "dead": [2]}), loop)
+    assert (found.facts["launches"], found.facts["last_step"], found.facts["dead"]) == (3, 5, [2])
+    assert found.onset_step == 1001
+
+
+@pytest.mark.parametrize(("modes", "mode"), [(("act", "act"), "act"), (("propose", "act"), "propose")])
+def test_a_rule_that_may_only_propose_makes_the_verdict_a_proposal(modes, mode):
+    fault = finding("gpu_fault", ("node:a", 6.0, "x"), key="g", mode=modes[0])
+    assert weigh(fault, finding("crash", key="c", mode=modes[1])).mode == mode
+
+
+def test_evidence_of_a_proposing_rule_against_the_condemned_node_binds_as_well():
+    found = weigh(finding("crash", key="c"), finding("hang", ("node:a", 6.0, "x"), key="h", mode="propose"))
+    assert (found.act_on, found.mode) == ("a", "propose")
+
+
+def test_every_suspect_is_told_what_would_clear_it():
+    found = weigh(finding("gpu_fault", ("node:n02", 6.0, "Xid 79")))
+    assert found.clears["node:n02"].startswith("the same failure in an attempt without node n02")
