@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
+from django.db.models import Q
 
 from controlplane.domain.signals import Signal
 from controlplane.events.models import Event
@@ -69,6 +70,14 @@ def since(
     if nodes:
         found = sorted(found + _read(of_nodes, limit), key=lambda event: event.id)
     return found[: _bounded(limit)]
+
+
+def newest(run: str, nodes: Collection[str], *, since: datetime, limit: int) -> list[StoredEvent]:
+    """Return the last `limit` events of a run and of its nodes received after `since`, in commit order."""
+    recent = Event.objects.filter(received_at__gte=since)
+    wanted = recent.filter(Q(run=run) | Q(run=None, node__in=list(nodes)))
+    rows = wanted.order_by("-id").values_list(*_FIELDS)[:limit]
+    return [StoredEvent(*row) for row in reversed(rows)]
 
 
 def latest(kind: str, *, node: str | None = None, run: str | None = None) -> StoredEvent | None:

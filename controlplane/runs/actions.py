@@ -29,6 +29,8 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_NODES = 10_000
+MAX_CHANGES = 8
+"""Changed settings that the chronicle names; the rest is counted."""
 MAX_GPUS_PER_NODE = 64
 STOP_GRACE_S = 2.0
 STOP_DEADLINE = timedelta(days=1)
@@ -108,9 +110,23 @@ def set_policy(run: Run, overrides: Mapping[str, Any], by: str, now: datetime) -
     """Replace the overrides of a run's policy; `Invalid` names a wrong field."""
     RunPolicy.from_overrides(overrides)
     with transaction.atomic():
+        before = Run.objects.select_for_update(no_key=True).get(pk=run.pk).policy
         Run.objects.filter(pk=run.pk).update(policy=dict(overrides))
-        _say(run, "note", f"{by} changed the run's settings.", by, now)
+        _say(run, "note", f"{by} changed the run's settings: {_changes(before, overrides)}.", by, now)
     run.policy = dict(overrides)
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Name each setting that differs, with both values; the first MAX_CHANGES of them."""
+    old, new = _flat(before), _flat(after)
+    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    told = [f"{name} from {old.get(name, 'default')} to {new.get(name, 'default')}" for name in names[:MAX_CHANGES]]
+    return ", ".join(told) + (f" and {len(names) - MAX_CHANGES} more" if len(names) > MAX_CHANGES else "") or "nothing"
+
+
+def _flat(policy: Mapping[str, Any]) -> dict[str, Any]:
+    modes = {f"mode of {rule}": mode for rule, mode in dict(policy.get("modes", {})).items()}
+    return {**{name: value for name, value in policy.items() if name != "modes"}, **modes}
 
 
 def hold(run: Run, by: str, now: datetime) -> None:

@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from controlplane.web import health
-from controlplane.web.views import executions, fleet, incidents, runs
+from controlplane.web.views import detectors, executions, fleet, incidents, runs
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),
@@ -19,6 +19,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("styleguide/", fleet.styleguide, name="styleguide"),
     path("runs/", runs.index, name="runs"),
     path("runs/<str:name>/", runs.page, name="run"),
+    path("runs/<str:name>/detectors/", detectors.page, name="run-detectors"),
     path("runs/<str:name>/series.json", runs.numbers, name="run-series"),
     path("runs/<str:name>/acts", runs.acts, name="run-acts"),
     path("runs/<str:name>/hold/", runs.hold, name="run-hold"),

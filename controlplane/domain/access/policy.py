@@ -39,6 +39,7 @@ LEAST_ROLE: Mapping[str, Role] = MappingProxyType({
     "resume_node": Role.OPERATOR,
     "create_run": Role.OPERATOR,
     "set_mode": Role.OPERATOR,
+    "set_policy": Role.OPERATOR,
     "launch_run": Role.OPERATOR,
     "stop_run": Role.OPERATOR,
     "resolve": Role.OPERATOR,

@@ -23,6 +23,8 @@ HOLDS = {
     "identity": "two machines use the launcher's name",
     "nodes": "a node is missing; it goes on when one is released or comes back",
     "launcher": "the launcher is silent",
+    "storage": "the storage does not answer",
+    "rule": "the rule behind the finding only proposes",
 }
 """What keeps an execution from its next act, in words; another reason is shown as it is stored."""
 

@@ -8,6 +8,7 @@ from controlplane.runs.models import Run
 
 BY_ITSELF = {
     HeldBy.PARTITION: "once the fleet can be seen again",
+    HeldBy.STORAGE: "once the storage answers",
     HeldBy.BUCKET: "once another restart is earned",
     HeldBy.BACKOFF: "once the pause is over",
 }

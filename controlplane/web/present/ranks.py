@@ -1,12 +1,60 @@
 """The ranks of a run as a table, the slowest first."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from controlplane.web.present import badges
 from controlplane.web.present.words import Badge, number
 
 MAX_RANKS = 512
+NAMED = 3
+
+
+MAX_CELLS = 4096
+CELL, GAP, PER_ROW = 12.0, 2.0, 64
+SLOW, SLOWER = 1.02, 1.05
+"""A rank this many times above the median computes longer than its peers (methods 3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatCell:
+    """One rank of the heat strip at (x, y); `heat` is even, slow, slower or unknown."""
+
+    x: float
+    y: float
+    heat: str
+    title: str
+
+
+def heat_cells(view: Any) -> list[HeatCell]:
+    """Place the ranks of a `RunView` in their own order, each coloured by its compute time against the median."""
+    ranks = sorted(view.ranks, key=lambda one: _value(one, "rank") or 0)[:MAX_CELLS]
+    known = [value for one in ranks if (value := _value(one, "compute_ms"))]
+    if not known:
+        return []
+    usual = median(known)
+    return [_cell(place, one, usual) for place, one in enumerate(ranks)]
+
+
+def _cell(place: int, one: Any, usual: float) -> HeatCell:
+    compute, rank = _value(one, "compute_ms"), _value(one, "rank")
+    ratio = compute / usual if compute and usual else None
+    heat = "unknown" if ratio is None else "slower" if ratio >= SLOWER else "slow" if ratio >= SLOW else "even"
+    told = "no window yet" if ratio is None else f"{100 * (ratio - 1):+.1f} % compute"
+    where = _value(one, "node") or "unknown node"
+    x, y = (place % PER_ROW) * (CELL + GAP), (place // PER_ROW) * (CELL + GAP)
+    return HeatCell(x=x, y=y, heat=heat, title=f"rank {rank} on {where}: {told}")
+
+
+def heat_words(cells: Sequence[HeatCell]) -> str:
+    """Say the heat strip in one sentence."""
+    out = [cell for cell in cells if cell.heat in ("slow", "slower")]
+    if not out:
+        return "No rank computes longer than its peers."
+    named = "; ".join(cell.title for cell in out[:NAMED])
+    return f"{len(out)} of {len(cells)} ranks compute longer than the median: {named}{' …' if len(out) > NAMED else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.checkpoints import queries as checkpoints
+from controlplane.domain.detection.view import RunView
 from controlplane.events.queries import step_series
 from controlplane.fleet import queries as nodes
 from controlplane.incidents.models import Incident, IncidentState
@@ -12,7 +13,7 @@ from controlplane.runs.models import Attempt, Run, RunState
 from controlplane.web.present import badges, buttons, words
 from controlplane.web.present import run as present
 from controlplane.web.present.buttons import May
-from controlplane.web.present.ranks import rank_lines
+from controlplane.web.present.ranks import CELL, GAP, PER_ROW, heat_cells, heat_words, rank_lines
 from controlplane.web.read import account, series
 from controlplane.web.read.fleet import halts
 
@@ -46,6 +47,7 @@ def state(run: Run, now: datetime) -> dict[str, Any]:
         "restore": checkpoints.restore_point(run),
         "attempts": [(row, badges.of(badges.ATTEMPT, row.state)) for row in attempts],
         "ranks": rank_lines(view) if view else [],
+        **_heat(view),
         "acts_signature": f"{run.state}.{run.held}",
         "now": now,
     }
@@ -84,3 +86,12 @@ def _lost(run: Run) -> str:
 def _exposed(run: Run, now: datetime) -> str:
     lost = checkpoints.exposed(run, now)
     return f"{words.plural(lost.steps, 'step')}, {words.span(lost.seconds)}" if lost else "–"
+
+
+def _heat(view: RunView | None) -> dict[str, Any]:
+    cells = heat_cells(view) if view else []
+    columns, rows = min(len(cells), PER_ROW), -(-len(cells) // PER_ROW)
+    return {
+        "heat": cells, "heat_words": heat_words(cells), "heat_cell": CELL,
+        "heat_width": columns * (CELL + GAP), "heat_height": rows * (CELL + GAP),
+    }  # fmt: skip
