@@ -9,7 +9,21 @@ settings, the modes and the replay know detectors only through this list.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from controlplane.domain.detection import deaths, hearing, lag, loss, maintenance, progress, sight, silence, slow
+from controlplane.domain.detection import (
+    deaths,
+    environment,
+    hardware,
+    hearing,
+    lag,
+    launch,
+    launch_intake,
+    loss,
+    maintenance,
+    progress,
+    sight,
+    silence,
+    slow,
+)
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import RunState
 from controlplane.domain.findings import Finding
@@ -97,10 +111,21 @@ DETECTORS: tuple[Detector, ...] = (
         settings=("lag_",),
     ),
     Detector(
+        id="D-06",
+        name="GPU fault",
+        words="A GPU or its machine reported a fault that condemns it, by a code, a counter or by coming again.",
+        look=hardware.look,
+        take=hardware.take,
+        kinds=hardware.KINDS,
+        due=hardware.due,
+        settings=("ecc_", "testimony_"),
+    ),
+    Detector(
         id="D-03",
         name="death of a rank",
         words="A rank ended in mid-run, or the launcher says that the attempt failed.",
         look=deaths.look,
+        due=deaths.due,
         settings=("settle_", "no_exit_"),
     ),
     Detector(
@@ -117,9 +142,10 @@ DETECTORS: tuple[Detector, ...] = (
         name="progress stall",
         words="No step, or no progress inside a phase, within the deadline of methods 1.",
         look=progress.look,
+        due=progress.due,
         by_age=True,
         alone=True,
-        settings=("hang_", "launch_", "init_", "restore_", "first_step_", "save_", "eval_", "idle_"),
+        settings=("hang_", "launch_", "init_", "restore_", "first_step_", "save_", "eval_", "reload_", "idle_"),
     ),
     Detector(
         id="D-04",
@@ -139,5 +165,20 @@ DETECTORS: tuple[Detector, ...] = (
         kinds=loss.KINDS,
         due=loss.due,
         settings=("loss_",),
+    ),
+    Detector(
+        id="D-16",
+        name="launch sanity",
+        words="The declared parameters, batch, ranks or resume step of a launch do not add up.",
+        look=launch.look,
+        take=launch_intake.take,
+        kinds=launch_intake.KINDS,
+    ),
+    Detector(
+        id="D-15",
+        name="environment drift",
+        words="A launch differs in code, packages, drivers or hardware from the last one that trained.",
+        look=environment.look,
+        settings=("drift_",),
     ),
 )

@@ -91,6 +91,10 @@ class RunPolicy:
     slow_rank_ratio: float = _setting(1.02, 1.001, 10, "methods 3", "compute time over its peers' that marks a rank")
     slow_rank_z: float = _setting(6.0, 2, 100, "methods 3", "robust standard deviations that mark a rank")
     slow_rank_windows: int = _setting(3, 1, 8, "methods 3", "windows in a row a rank must stand out in to be named")
+    ecc_settle_s: float = _setting(
+        20.0, 0, 600, "methods 11.1", "a counter of memory errors waits so long for a line that explains it"
+    )
+    testimony_s: float = _setting(900.0, 1, DAY_S, "methods 7", "what machines said so long before a stop is evidence")
     restart_capacity: int = _setting(4, 1, 100, "methods 8", "restarts that may follow each other at once")
     restart_refill_s: float = _setting(1800.0, 1, 30 * DAY_S, "methods 8", "time until one restart is earned back")
     backoff_s: float = _setting(30.0, 0, DAY_S, "methods 8", "pause before a restart after a fruitless one")
@@ -100,6 +104,7 @@ class RunPolicy:
     rung_tries: int = _setting(2, 1, 20, "methods 8", "fruitless restarts of one kind until a person is asked")
     blast_window_s: float = _setting(600.0, 1, DAY_S, "methods 8", "nodes left out within so long count together")
     node_rest_s: float = _setting(600.0, 0, DAY_S, "methods 8, 11.8", "automation moves a node at most once in so long")
+    drift_accept_steps: int = _setting(100, 1, 10**6, "requirements D-15", "steps after which a change is accepted")
     loss_window: int = _setting(200, 20, 4096, "methods 10", "losses that the usual loss is taken from")
     loss_min_samples: int = _setting(50, 5, 4096, "methods 10", "losses needed before one is judged")
     loss_sigma_floor: float = _setting(0.005, 0, 1, "methods 10", "smallest spread, as a share of the usual loss")

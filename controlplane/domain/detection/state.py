@@ -8,6 +8,7 @@ sender's clock in milliseconds.
 
 from dataclasses import dataclass, field
 
+from controlplane.domain.detection.hardware_state import HardwareState
 from controlplane.domain.detection.hearing_state import Hearing
 from controlplane.domain.detection.launch_state import LaunchState
 from controlplane.domain.detection.loss_state import LossState
@@ -193,6 +194,7 @@ class HangState:
     confirmed_at: float = 0.0
     what: str = ""
     deadline_s: float = 0.0
+    spread_s: float = 0.0
     k: float | None = None
     k_raised_at: float = 0.0
 
@@ -268,6 +270,7 @@ class RunState:
     repeats: RepeatsState = field(default_factory=RepeatsState)
     stagnation: StagnationState = field(default_factory=StagnationState)
     resume: ResumeState = field(default_factory=ResumeState)
+    hardware: HardwareState = field(default_factory=HardwareState)
     told: dict[str, Told] = field(default_factory=dict)
 
     @property

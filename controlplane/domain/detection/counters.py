@@ -1,0 +1,100 @@
+"""Read the counters of a machine's GPUs: what rose, what is spent, what is gone.
+
+The first reading is where counting begins: what was there before belongs to another
+day. A GPU counts as missing only when it was reported in this boot and then lacks twice
+running beside others that are still reported: an empty list says that nobody could ask,
+and a list that was always shorter that somebody asks for less.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.domain.detection import reading
+from controlplane.domain.detection.hardware_state import MAX_GPUS, Gauge, Machine
+from controlplane.domain.signals import Signal
+
+SRAM_LIMIT = 4
+"""Uncorrectable errors of the cache memory in a GPU's life that the vendor allows (requirements D-06)."""
+LIFE_LIMIT = 4
+"""The same where a driver gives one number for all memories, in which remapped rows count too."""
+ABSENT_TIMES = 2
+SRAM_NAMES = ("aggregate_uncorrected_sram", "aggregate_sram_uncorrected", "sram_uncorrected", "sram_uncorrectable")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Risen:
+    """A counter that speaks: the row of the table, the GPU, and the number in words."""
+
+    signature: str
+    uuid: str
+    index: int | None
+    said: str
+
+
+def take(machine: Machine, signal: Signal) -> list[Risen]:
+    """Take one report of a machine's health; give what it says that is worth a row."""
+    gpus = signal.data.get("gpus")
+    listed = [gpu for gpu in gpus[:MAX_GPUS] if isinstance(gpu, Mapping)] if isinstance(gpus, (list, tuple)) else []
+    told = {reading.text(gpu, "uuid"): gpu for gpu in listed if reading.text(gpu, "uuid")}
+    found = [risen for uuid, gpu in told.items() for risen in _read(machine, uuid, gpu, signal.at_ms)]
+    return [*found, *_missing(machine, told, signal.at_ms)]
+
+
+def _gauge(machine: Machine, uuid: str) -> Gauge:
+    if uuid not in machine.gauges and len(machine.gauges) >= MAX_GPUS:
+        return Gauge()
+    return machine.gauges.setdefault(uuid, Gauge())
+
+
+def _read(machine: Machine, uuid: str, gpu: Mapping[str, Any], at_ms: int) -> Iterator[Risen]:
+    gauge = _gauge(machine, uuid)
+    if at_ms <= gauge.at_ms:
+        return
+    gauge.at_ms, gauge.absent = at_ms, 0
+    index, ecc, remap = reading.integer(gpu, "index"), reading.mapping(gpu, "ecc"), reading.mapping(gpu, "remap")
+    for signature, said in (
+        ("gpu-ecc-volatile", _rose(gauge, "uncorrected", reading.integer(ecc, "volatile_uncorrected"))),
+        ("gpu-nvlink-errors", _rose(gauge, "nvlink", reading.integer(gpu, "nvlink_errors"))),
+        *_lifelong(ecc),
+        ("gpu-remap-failed", "remap failed" if _true(remap, "failed") else ""),
+        ("gpu-remap-pending", "remap pending" if _true(remap, "pending") else ""),
+    ):
+        if said:
+            yield Risen(signature=signature, uuid=uuid, index=index, said=said)
+
+
+def _rose(gauge: Gauge, name: str, value: int | None) -> str:
+    """Say by how much a counter rose since it was last read; a first reading and a reset say nothing."""
+    before: int | None = getattr(gauge, name)
+    if value is not None:
+        setattr(gauge, name, value)
+    if value is None or before is None or value <= before:
+        return ""
+    return f"{value - before} more, {value} in all"
+
+
+def _lifelong(ecc: Mapping[str, Any]) -> list[tuple[str, str]]:
+    sram = next((count for name in SRAM_NAMES if (count := reading.integer(ecc, name)) is not None), None)
+    whole = reading.integer(ecc, "aggregate_uncorrected")
+    if sram is not None:
+        return [("gpu-ecc-sram", f"{sram} of at most {SRAM_LIMIT}" if sram > SRAM_LIMIT else "")]
+    return [("gpu-ecc-aggregate", f"{whole} of at most {LIFE_LIMIT}" if whole and whole > LIFE_LIMIT else "")]
+
+
+def _true(data: Mapping[str, Any], name: str) -> bool:
+    value = data.get(name)
+    return value is True or (isinstance(value, int) and value > 0)
+
+
+def _missing(machine: Machine, told: Mapping[str, Any], at_ms: int) -> Iterator[Risen]:
+    if not told:
+        return
+    index = {slot.uuid: slot.index for slot in machine.slots.values()}
+    for uuid, gauge in machine.gauges.items():
+        if uuid in told or at_ms <= max(gauge.at_ms, gauge.absent_ms):
+            continue
+        gauge.absent, gauge.absent_ms = gauge.absent + 1, at_ms
+        if gauge.absent >= ABSENT_TIMES:
+            said = f"{len(told)} of {len(machine.gauges)} seen"
+            yield Risen(signature="gpu-missing", uuid=uuid, index=index.get(uuid), said=said)
