@@ -9,19 +9,31 @@ the fault; so the fleet holds automation until beats return or people decide
 from collections.abc import Mapping
 from typing import Any, Self
 
-from controlplane.domain.detection import codec, fleet_loss, reading, sight
-from controlplane.domain.detection.fleet_state import NO_WITNESS, FleetNode, FleetState, FleetView, Witness
+from controlplane.domain.detection import (
+    codec,
+    fleet_health,
+    fleet_ledger,
+    fleet_loss,
+    hearing,
+    maintenance,
+    reading,
+    sight,
+)
+from controlplane.domain.detection.fleet_state import NO_WITNESS, FleetNode, FleetState, FleetView, KeptOut, Witness
 from controlplane.domain.detection.news import News
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import MAX_NODES
 from controlplane.domain.findings import Finding
 from controlplane.domain.signals import Signal
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 FORGET_S = 86_400.0
 MAX_LABEL = 16
 
-__all__ = ["NO_WITNESS", "FleetMachine", "FleetView", "Witness"]
+ASK_EVERY_S = 30.0
+"""How often the ledger is held against the allocations at least (requirements L-04: every minute)."""
+
+__all__ = ["NO_WITNESS", "FleetMachine", "FleetView", "KeptOut", "Witness"]
 
 
 class FleetMachine:
@@ -38,12 +50,17 @@ class FleetMachine:
         if node is None:
             return
         node.last_at = max(signal.received, node.last_at or signal.received)
+        node.answered = False
         seen = self._state.sight
         seen.last_word = max(signal.received, seen.last_word or signal.received)
         if signal.kind == "node.hello":
             node.labels = _labels(signal.data)
         elif signal.kind == "scheduler.node":
             self._scheduler(signal)
+        elif signal.kind == maintenance.KIND:
+            maintenance.take(self._state.maintenance, signal)
+        elif signal.kind in hearing.KINDS:
+            hearing.take(node.hearing, signal)
 
     def sweep(self, now: float, witness: Witness = NO_WITNESS) -> list[Finding]:
         """Judge at `now`; give only findings that are new or have changed."""
@@ -52,8 +69,54 @@ class FleetMachine:
         if not sight.frozen(state.sight, now):
             found += fleet_loss.together(state, self.policy, now, witness)
             found += fleet_loss.singles(state, self.policy, now, witness)
+            found += fleet_health.overrun(state, self.policy, now, witness)
+        found += fleet_health.look(state, self.policy, now)
+        found += fleet_ledger.strays(state, now, witness) + fleet_ledger.disputes(state, now, witness)
+        if witness.strays is not None:
+            state.asked_at = now
         _forget(state, now)
         return News(state.told).of(found)
+
+    def asks(self, now: float, *, kept_out: bool) -> bool:
+        """Say whether the sweep at `now` needs the views of the runs: somebody is silent, or the ledger is due.
+
+        `kept_out` says whether the ledger keeps any node out.
+        """
+        state = self._state
+        ledger_due = (kept_out or bool(state.strays)) and now - (state.asked_at or 0.0) >= ASK_EVERY_S
+        return ledger_due or state.group.open or bool(fleet_loss.silent_nodes(state, self.policy, now))
+
+    def due(self, now: float) -> float | None:
+        """Give the earliest moment after `now` at which a sweep could say something new by itself."""
+        state, policy = self._state, self.policy
+        moments = (sight.due(state.sight, policy, now), fleet_loss.due(state, policy, now))
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def drained(self) -> dict[str, tuple[str, str]]:
+        """Give the nodes that somebody drained at the scheduler, with the reason and who did it."""
+        words = ("draining", "drained")
+        nodes = self._state.nodes.items()
+        return {name: (node.reason, node.owner) for name, node in nodes if node.scheduler in words}
+
+    def in_maintenance(self, node: str, now: float) -> bool:
+        """Say whether a node's silence is announced at `now`."""
+        known = self._state.nodes.get(node)
+        last_at = known.last_at if known else None
+        return maintenance.excused(self._state.maintenance, node, last_at, self.policy, now)
+
+    def skew(self, node: str) -> tuple[float, float] | None:
+        """Give how far a node's clock is ahead of ours and the bound of that, in seconds; None while unknown."""
+        known = self._state.nodes.get(node)
+        return hearing.skew(known.hearing) if known else None
+
+    def deaf(self, node: str, source: str, now: float) -> bool:
+        """Say whether the silence of a node's reader or log means nothing at `now` (methods 11.16)."""
+        known = self._state.nodes.get(node)
+        return known is not None and hearing.deaf(known.hearing, source, now)
+
+    def awake(self, now: float) -> None:
+        """Note that we watched up to `now`, although there was nothing to sweep."""
+        self._state.sight.last_sweep = now
 
     def forget(self, node: str) -> None:
         """Drop a node that was retired on purpose."""
@@ -93,6 +156,7 @@ class FleetMachine:
         node = self._state.nodes.get(reading.text(signal.data, "node"))
         if node is not None and signal.at_ms >= node.scheduler_ms:
             node.scheduler, node.scheduler_ms = reading.text(signal.data, "state").lower(), signal.at_ms
+            node.reason, node.owner = reading.text(signal.data, "reason"), reading.text(signal.data, "owner")
 
 
 def _labels(data: Mapping[str, Any]) -> dict[str, str]:
@@ -102,6 +166,7 @@ def _labels(data: Mapping[str, Any]) -> dict[str, str]:
 
 def _forget(state: FleetState, now: float) -> None:
     """A node that has been gone for a day no longer counts as watched."""
+    maintenance.prune(state.maintenance, now)
     kept = set(state.group.nodes) if state.group.open else set()
     gone = [name for name, node in state.nodes.items() if name not in kept and now - (node.last_at or now) > FORGET_S]
     for name in gone:

@@ -1,15 +1,22 @@
-"""Judge silence in the fleet: one idle node, or many nodes at once (methods 2, 11.3)."""
+"""Judge silence in the fleet: one idle node, or many nodes at once (methods 2, 11.3).
+
+Many nodes that fall silent together have one cause. They are one finding and one
+decision: told to the run that they belong to, once it stands still and either they
+share a failure domain or the scheduler confirms each; held back from everybody when
+they are too many or too scattered to be believed; and no loss at all while the run
+advances. What one run has answered by going on without them is not told again.
+"""
 
 from collections.abc import Iterable
 
+from controlplane.domain.detection import fleet_words as words
+from controlplane.domain.detection import maintenance
+from controlplane.domain.detection.fleet_places import DOWN, LOST, UNSEEN, all_down, domain_of
 from controlplane.domain.detection.fleet_state import FleetNode, FleetState, GroupLoss, Witness
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.findings import Finding, Stage
 
-DETECTOR = "D-08"
 BURST = 3
-DOMAIN_LABELS = ("rack", "switch", "zone")
-DOWN = frozenset({"down", "drained", "fail", "failed"})
 
 
 def silence_s(state: FleetState, node: FleetNode, now: float) -> float:
@@ -20,6 +27,18 @@ def silence_s(state: FleetState, node: FleetNode, now: float) -> float:
 def silent_nodes(state: FleetState, policy: RunPolicy, now: float) -> list[str]:
     """Give the nodes that have said nothing for `silence_s` and more."""
     return [name for name, node in sorted(state.nodes.items()) if silence_s(state, node, now) >= policy.silence_s]
+
+
+def unexplained(state: FleetState, policy: RunPolicy, now: float, witness: Witness) -> set[str]:
+    """Give the silent nodes that nothing explains: no maintenance, no quarantine, no earlier answer."""
+    plan = state.maintenance
+    return {
+        name
+        for name in silent_nodes(state, policy, now)
+        if name not in witness.kept_out
+        and not state.nodes[name].answered
+        and not maintenance.excused(plan, name, state.nodes[name].last_at, policy, now)
+    }
 
 
 def _last(state: FleetState, name: str) -> float:
@@ -41,27 +60,49 @@ def _burst(state: FleetState, names: Iterable[str], policy: RunPolicy) -> list[s
 
 def together(state: FleetState, policy: RunPolicy, now: float, witness: Witness) -> list[Finding]:
     """Judge nodes that fell silent together: one finding for all, however many."""
-    silent, group = set(silent_nodes(state, policy, now)), state.group
+    group = state.group
+    if group.open:
+        _settle_answered(state, witness)
+    silent = unexplained(state, policy, now, witness)
     if group.open and silent.isdisjoint(group.nodes):
-        group.open = False
-        return [_group_finding(state, group, Stage.CLEARED, now)]
+        return _close(state, policy, now)
     lost = _burst(state, silent, policy)
     if group.open:
         lost = sorted(silent & {*group.nodes, *lost})
     elif len(lost) < BURST or _nobody_speaks(state, policy, now):
         return []
     if not group.open:
-        _open(state, group, lost, now)
-    group.nodes = sorted(lost)
-    if not _judgegroup(state, policy, witness):
-        return []
-    return [_group_finding(state, group, Stage.CONFIRMED, group.found_at)]
+        _open(state, lost)
+    state.group.nodes = sorted(lost)
+    return _judge(state, policy, now, witness)
 
 
-def _open(state: FleetState, group: GroupLoss, lost: list[str], now: float) -> None:
-    group.serial += 1
-    group.open, group.found_at, group.klass = True, now, ""
-    group.began = min(_last(state, name) for name in lost)
+def _open(state: FleetState, lost: list[str]) -> None:
+    began = min(_last(state, name) for name in lost)
+    state.group = GroupLoss(serial=state.group.serial + 1, open=True, began=began)
+
+
+def _close(state: FleetState, policy: RunPolicy, now: float) -> list[Finding]:
+    """End the group: taken back where its nodes speak, without a word where they were answered."""
+    group = state.group
+    group.open = group.hold = False
+    names = [name for name in group.nodes if name in state.nodes]
+    silent = set(silent_nodes(state, policy, now))
+    found = [words.cleared(state, None, now)] if group.fleet_told else []
+    if any(name not in silent for name in names):
+        found += [words.cleared(state, run, now) for run in group.homes]
+    return found
+
+
+def _settle_answered(state: FleetState, witness: Witness) -> None:
+    """A run that has a newer attempt went on without what it lost."""
+    group = state.group
+    newest = dict(witness.homes.values())
+    for run in [run for run, attempt in group.homes.items() if newest.get(run, attempt) > attempt]:
+        del group.homes[run]
+        for name in {*group.nodes} - {*witness.homes}:
+            if name in state.nodes:
+                state.nodes[name].answered = True
 
 
 def _nobody_speaks(state: FleetState, policy: RunPolicy, now: float) -> bool:
@@ -69,19 +110,64 @@ def _nobody_speaks(state: FleetState, policy: RunPolicy, now: float) -> bool:
     return now - (state.sight.last_word or now) > 2 * policy.heartbeat_s
 
 
-def _judgegroup(state: FleetState, policy: RunPolicy, witness: Witness) -> bool:
-    """Hold at once; give a class once the runs have shown whether they advance.
+def _judge(state: FleetState, policy: RunPolicy, now: float, witness: Witness) -> list[Finding]:
+    """Hold at once; speak once the runs have shown whether they advance.
 
-    An advancing run is the perfect witness that only telemetry is lost.
+    An advancing run is the perfect witness that only telemetry is lost; that is told
+    when it lasts.
     """
     group = state.group
-    unseen = witness.advancing.issuperset(group.nodes)
-    waiting = ({*group.nodes} & witness.busy) - witness.advancing - witness.stalled
-    if not waiting or group.klass:
-        group.klass = "telemetry_lost" if unseen else "correlated_loss"
-    group.why = "" if unseen else _why_hold(state, group.nodes, policy, witness)
+    missing = {*group.nodes} - witness.advancing
+    group.why = _why_hold(state, group.nodes, policy, witness) if missing else ""
     group.hold = bool(group.why)
-    return bool(group.klass)
+    waiting = (missing & witness.busy) - witness.stalled
+    if waiting and not group.klass:
+        return []
+    if not missing and not _lasts(state, group.nodes, policy.telemetry_ticket_s, now):
+        return []
+    if not waiting:
+        group.klass = LOST if missing else UNSEEN
+    group.found_at = group.found_at or now
+    group.stage = (Stage.CONFIRMED if _sure(state, sorted(missing), policy, now) else Stage.SUSPECT).value
+    return _told(state, sorted(missing), now, witness)
+
+
+def _lasts(state: FleetState, names: Iterable[str], seconds: float, now: float) -> bool:
+    return all(silence_s(state, state.nodes[name], now) >= seconds for name in names)
+
+
+def _sure(state: FleetState, missing: list[str], policy: RunPolicy, now: float) -> bool:
+    """As for a single node: the scheduler says so, or the silence outlasts the hold; a hold itself is sure."""
+    hold_s = policy.silence_s + policy.silence_hold_s
+    known = state.group.hold or state.group.klass == UNSEEN
+    return known or all_down(state, missing) or _lasts(state, missing, hold_s, now)
+
+
+def _told(state: FleetState, missing: list[str], now: float, witness: Witness) -> list[Finding]:
+    """Tell each run its own loss; tell the fleet what is held, unseen, or belongs to nobody."""
+    group = state.group
+    if group.klass == LOST and not group.hold:
+        homes = {name: witness.homes[name] for name in missing if name in witness.homes}
+        group.homes = {**group.homes, **dict(homes.values())}
+        if group.homes:
+            return [*_of_runs(state, missing, witness), *_taken_from_fleet(state, now)]
+    group.fleet_told = True
+    return [words.group(state, missing or group.nodes, None, witness)]
+
+
+def _of_runs(state: FleetState, missing: list[str], witness: Witness) -> list[Finding]:
+    group = state.group
+    shares = {run: [name for name in missing if witness.homes.get(name, ("",))[0] == run] for run in group.homes}
+    return [words.group(state, names, run, witness) for run, names in sorted(shares.items()) if names]
+
+
+def _taken_from_fleet(state: FleetState, now: float) -> list[Finding]:
+    """What the fleet held back has been confirmed and is a run's loss now."""
+    group = state.group
+    if not group.fleet_told:
+        return []
+    group.fleet_told = False
+    return [words.cleared(state, None, now)]
 
 
 def _why_hold(state: FleetState, lost: list[str], policy: RunPolicy, witness: Witness) -> str:
@@ -89,24 +175,12 @@ def _why_hold(state: FleetState, lost: list[str], policy: RunPolicy, witness: Wi
     watched = len(state.nodes)
     if len(lost) > max(policy.hold_floor, policy.hold_share * watched):
         return f"{len(lost)} of {watched} nodes fell silent together"
-    sure = witness.stalled.issuperset(lost) and all(state.nodes[name].scheduler in DOWN for name in lost)
-    if sure or _domain(state, lost):
+    if len(lost) < BURST or state.group.homes:
+        return ""
+    sure = witness.stalled.issuperset(lost) and all_down(state, lost)
+    if sure or domain_of(state, lost):
         return ""
     return f"{len(lost)} nodes in several places fell silent together and nothing else confirms it"
-
-
-def _domain(state: FleetState, names: list[str]) -> str:
-    """Give the failure domain that all of them share, `rack:r3`, or ""."""
-    for label in DOMAIN_LABELS:
-        values = {state.nodes[name].labels.get(label, "") for name in names if name in state.nodes}
-        if len(values) == 1 and "" not in values and not _everyone_in(state, label, next(iter(values))):
-            return f"{label}:{values.pop()}"
-    return ""
-
-
-def _everyone_in(state: FleetState, label: str, value: str) -> bool:
-    """A label that every node shares tells nothing."""
-    return all(node.labels.get(label) == value for node in state.nodes.values())
 
 
 def hold_words(state: FleetState) -> str:
@@ -116,55 +190,35 @@ def hold_words(state: FleetState) -> str:
     return state.group.why if state.group.open and state.group.hold else ""
 
 
-def _group_finding(state: FleetState, group: GroupLoss, stage: Stage, at: float) -> Finding:
-    count, domain = len(group.nodes), _domain(state, group.nodes)
-    held = f"; automation holds, because {group.why}" if group.hold else ""
-    where = f" in {domain.replace(':', ' ')}" if domain else ""
-    words = f"{count} nodes{where} fell silent together{held}"
-    if stage is Stage.CLEARED:
-        words = "the nodes that fell silent together speak again; automation goes on"
-    return Finding(
-        key=f"fleet/group/{group.serial}",
-        detector=DETECTOR,
-        klass=group.klass,
-        stage=stage,
-        entity=f"domain:{domain.partition(':')[2]}" if domain else "platform",
-        began=group.began,
-        at=at,
-        severity="info" if stage is Stage.CLEARED else "critical" if group.hold else "warning",
-        sentence=words,
-        facts={"nodes": list(group.nodes), "hold": group.hold, "watched": len(state.nodes), "domain": domain},
-    )
+def due(state: FleetState, policy: RunPolicy, now: float) -> float | None:
+    """Give the next moment at which somebody's silence may count."""
+    limits = (policy.silence_s, policy.silence_s + policy.silence_hold_s, policy.telemetry_ticket_s)
+    resumed = state.sight.resumed_at
+    heard = (max(node.last_at, resumed) for node in state.nodes.values() if node.last_at is not None)
+    moments = [last + limit for last in heard for limit in limits]
+    moments += maintenance.moments(state.maintenance, policy)
+    return min((moment for moment in moments if moment > now), default=None)
 
 
 def singles(state: FleetState, policy: RunPolicy, now: float, witness: Witness) -> list[Finding]:
-    """Tell of single idle nodes whose telemetry is lost; those of a run are the run's to judge."""
+    """Tell of single idle nodes; those of a run are the run's to judge.
+
+    The scheduler's word and six missed beats make a spare lost; silence alone is
+    lost telemetry, told after five minutes.
+    """
     grouped = set(state.group.nodes) if state.group.open else set()
+    idle = unexplained(state, policy, now, witness) - witness.busy - grouped
     found = []
     for name, node in sorted(state.nodes.items()):
         silent_s = silence_s(state, node, now)
         if node.told_at is not None and silent_s < policy.silence_s:
-            found.append(_single_finding(name, node, Stage.CLEARED, now))
+            found.append(words.single(name, node, Stage.CLEARED, now))
             node.told_at = None
-        elif node.told_at is not None:
-            found.append(_single_finding(name, node, Stage.CONFIRMED, node.told_at))
-        elif silent_s >= policy.telemetry_ticket_s and name not in witness.busy | grouped:
+            continue
+        lost = node.scheduler in DOWN - {"drained"}
+        if node.told_at is None and name in idle and (lost or silent_s >= policy.telemetry_ticket_s):
             node.told_at, node.told_serial = now, node.told_serial + 1
-            found.append(_single_finding(name, node, Stage.CONFIRMED, now))
+            node.told_klass = "node_lost" if lost else UNSEEN
+        if node.told_at is not None:
+            found.append(words.single(name, node, Stage.CONFIRMED, node.told_at))
     return found
-
-
-def _single_finding(name: str, node: FleetNode, stage: Stage, at: float) -> Finding:
-    quiet = f"node {name}, which runs nothing, has been silent for minutes"
-    return Finding(
-        key=f"fleet/silent/{name}/{node.told_serial}",
-        detector="D-07",
-        klass="telemetry_lost",
-        stage=stage,
-        entity=f"node:{name}",
-        began=node.last_at or at,
-        at=at,
-        severity="info" if stage is Stage.CLEARED else "warning",
-        sentence=f"node {name} speaks again" if stage is Stage.CLEARED else quiet,
-        facts={"nodes": [name]},
-    )

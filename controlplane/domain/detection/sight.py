@@ -35,6 +35,14 @@ def frozen(sight: SightState, now: float) -> bool:
     return sight.blind or now < sight.observing_until
 
 
+def due(sight: SightState, policy: RunPolicy, now: float) -> float | None:
+    """Give when we shall be blind if nobody speaks, or when verdicts may be given again; None when neither is ahead."""
+    moments = [sight.observing_until]
+    if not sight.blind and sight.last_word is not None:
+        moments.append(max(sight.last_word, sight.resumed_at) + policy.blind_s)
+    return min((moment for moment in moments if moment > now), default=None)
+
+
 def _notice_absence(sight: SightState, policy: RunPolicy, now: float) -> None:
     away_s = 0.0 if sight.last_sweep is None else now - sight.last_sweep
     if away_s >= policy.blind_s:

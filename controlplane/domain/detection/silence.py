@@ -6,7 +6,9 @@ silence mean a lost node, and then only after a hold. When many nodes fall silen
 once the cause is common, and nothing is judged one by one.
 """
 
-from controlplane.domain.detection import weights
+from bisect import bisect_right
+
+from controlplane.domain.detection import maintenance, weights
 from controlplane.domain.detection.phases import clock
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import ENDED, AttemptState, NodeState, RunState
@@ -17,6 +19,8 @@ LOST = "node_lost"
 UNSEEN = "telemetry_lost"
 DOWN = frozenset({"down", "fail", "failed"})
 DRAINED = "drained"
+BY_ITSELF = frozenset({"", "root", "slurm"})
+"""Owners of a drain that no person ordered."""
 
 
 def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
@@ -28,13 +32,25 @@ def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
     if held(state, policy, now):
         return back
     stalled = _in_doubt(state, attempt, policy, now) and _stalled(state, policy, now)
-    found = [_judge(state, name, policy, now, stalled=stalled) for name in members(attempt)]
+    told_as_one = _unseen_together(state, policy, now)
+    names = [name for name in members(attempt) if name not in told_as_one]
+    found = [_judge(state, name, policy, now, stalled=stalled) for name in names]
     return [*back, *(finding for finding in found if finding is not None)]
+
+
+def _unseen_together(state: RunState, policy: RunPolicy, now: float) -> set[str]:
+    """So many nodes lost only their telemetry that the fleet tells it once for all."""
+    unseen = {
+        name
+        for name in silent_nodes(state, policy, now)
+        if not (node := state.nodes[name]).verdict and _only_unseen(state, node, policy)
+    }
+    return unseen if len(unseen) > policy.hold_floor else set()
 
 
 def _in_doubt(state: RunState, attempt: AttemptState, policy: RunPolicy, now: float) -> bool:
     return any(
-        node.verdict or node.scheduler in DOWN or _silent_s(state, name, now) >= policy.silence_s
+        node.verdict or node.scheduler in (*DOWN, DRAINED) or _silent_s(state, name, now) >= policy.silence_s
         for name in members(attempt)
         if (node := state.nodes.get(name)) is not None
     )
@@ -52,13 +68,48 @@ def silent_nodes(state: RunState, policy: RunPolicy, now: float) -> list[str]:
     return [name for name in members(state.attempt) if _silent_s(state, name, now) >= policy.silence_s]
 
 
+def _unannounced(state: RunState, policy: RunPolicy, now: float) -> list[NodeState]:
+    """Silent nodes that are neither in maintenance nor known to be only unseen."""
+    nodes = [(name, state.nodes[name]) for name in silent_nodes(state, policy, now)]
+    plan = state.maintenance
+    return [
+        node
+        for name, node in nodes
+        if not maintenance.excused(plan, name, node.last_at, policy, now) and not _only_unseen(state, node, policy)
+    ]
+
+
+def _only_unseen(state: RunState, node: NodeState, policy: RunPolicy) -> bool:
+    """The run made a step when the node had been silent long enough to be dead: it was not."""
+    attempt = state.attempt
+    return attempt is not None and attempt.progress_at - (node.last_at or 0.0) >= policy.silence_s
+
+
 def held(state: RunState, policy: RunPolicy, now: float) -> bool:
     """Say whether so many nodes fell silent together that they are the fleet's to judge (methods 2, 11.3)."""
     if state.attempt is None:
         return False
-    began = sorted(state.nodes[name].last_at or 0.0 for name in silent_nodes(state, policy, now))
-    together = max((sum(at <= other <= at + policy.burst_s for other in began) for at in began), default=0)
+    began = sorted(node.last_at or 0.0 for node in _unannounced(state, policy, now))
+    together = max((bisect_right(began, at + policy.burst_s) - place for place, at in enumerate(began)), default=0)
     return together > policy.hold_floor
+
+
+def due(state: RunState, policy: RunPolicy, now: float) -> float | None:
+    """Give the next moment at which the silence of a member, or the run's standing still, may count."""
+    attempt = state.attempt
+    if attempt is None or not _watched(state, attempt):
+        return None
+    limits = (policy.silence_s, policy.silence_s + policy.silence_hold_s, policy.telemetry_ticket_s)
+    moments = [heard + limit for heard in _heard(state, attempt) for limit in limits]
+    waited = clock(state, policy, now) if _in_doubt(state, attempt, policy, now) else None
+    if waited is not None:
+        moments.append(max(waited.since, state.sight.resumed_at) + waited.deadline_s)
+    return min((moment for moment in moments if moment > now), default=None)
+
+
+def _heard(state: RunState, attempt: AttemptState) -> list[float]:
+    nodes = (state.nodes.get(name) for name in members(attempt))
+    return [max(node.last_at, state.sight.resumed_at) for node in nodes if node is not None and node.last_at]
 
 
 def _watched(state: RunState, attempt: AttemptState) -> bool:
@@ -108,6 +159,8 @@ def _judge(state: RunState, name: str, policy: RunPolicy, now: float, *, stalled
     node = state.nodes.get(name)
     if node is None:
         return None
+    if maintenance.excused(state.maintenance, name, node.last_at, policy, now):
+        return _standing(state, name, node)
     silent_s = _silent_s(state, name, now)
     verdict = _verdict(state, node, policy, silent_s, stalled=stalled)
     if verdict is None:
@@ -120,6 +173,7 @@ def _judge(state: RunState, name: str, policy: RunPolicy, now: float, *, stalled
         node.serial += node.verdict != klass
         node.verdict, node.stage, node.found_at = klass, stage.value, now
         node.silent_since = node.last_at or now
+        node.dying = silent_s < policy.silence_s
     return _finding(state, name, node, replaced=bool(replaced))
 
 
@@ -132,6 +186,8 @@ def _verdict(
         return LOST, Stage.CONFIRMED
     if not silent:
         return None
+    if stalled and _only_unseen(state, node, policy):
+        return UNSEEN, Stage.CONFIRMED
     if stalled:
         sure = silent_s >= policy.silence_s + policy.silence_hold_s
         return LOST, Stage.CONFIRMED if sure else Stage.SUSPECT
@@ -139,8 +195,8 @@ def _verdict(
 
 
 def _called_down(node: NodeState, *, silent: bool) -> bool:
-    """A drained node may be in good order; it counts as lost only when it is silent as well."""
-    return node.scheduler in DOWN or (silent and node.scheduler == DRAINED)
+    """A node that a person drained may be in good order; it counts as lost only when it is silent as well."""
+    return node.scheduler in DOWN or (node.scheduler == DRAINED and (silent or node.drained_by in BY_ITSELF))
 
 
 def _standing(state: RunState, name: str, node: NodeState) -> Finding | None:
@@ -167,8 +223,19 @@ def _finding(state: RunState, name: str, node: NodeState, *, replaced: bool = Fa
         severity="critical" if lost and node.stage == Stage.CONFIRMED else "warning",
         sentence=_sentence(state, name, node),
         evidence=tuple(_evidence(name, node)) if lost else (),
-        facts={"scheduler": node.scheduler, "replaced": replaced, "fingerprint": node.verdict},
+        facts={
+            "scheduler": node.scheduler,
+            "replaced": replaced,
+            "dying": _dying(node),
+            "nodes": [name],
+            "fingerprint": node.verdict,
+        },
     )
+
+
+def _dying(node: NodeState) -> bool:
+    """It was judged although it still spoke: there may be time to save."""
+    return node.verdict == LOST and node.dying
 
 
 def _sentence(state: RunState, name: str, node: NodeState) -> str:
@@ -177,7 +244,9 @@ def _sentence(state: RunState, name: str, node: NodeState) -> str:
         return (
             f"node {name} has said nothing for {for_s:.0f} s while run {state.run} advances; only its telemetry is lost"
         )
-    word = f", and the scheduler calls it {node.scheduler}" if node.scheduler in DOWN else ""
+    if _dying(node):
+        return f"node {name} is dying: the scheduler calls it {node.scheduler} and run {state.run} stands still"
+    word = f", and the scheduler calls it {node.scheduler}" if node.scheduler in (*DOWN, DRAINED) else ""
     sure = "is lost" if node.stage == Stage.CONFIRMED else "may be lost"
     return f"node {name} {sure}: it has said nothing for {for_s:.0f} s while run {state.run} stands still{word}"
 
@@ -187,11 +256,12 @@ def _evidence(name: str, node: NodeState) -> list[Evidence]:
     sure = node.stage == Stage.CONFIRMED
     if node.scheduler in DOWN or node.scheduler == DRAINED:
         text = f"the scheduler says that node {name} is {node.scheduler}"
-        lines.append(Evidence(at=node.found_at, entity=entity, weight=weights.NODE_DOWN, text=text))
-    if node.found_at > node.silent_since:
+        line = Evidence(at=node.found_at, entity=entity, weight=weights.NODE_DOWN, text=text, kind="scheduler down")
+        lines.append(line)
+    if node.found_at > node.silent_since and not node.dying:
         weight = weights.NODE_SILENT if sure else weights.NODE_DOUBT
         text = f"node {name} has been silent since its last word while the run stands still"
-        lines.append(Evidence(at=node.silent_since, entity=entity, weight=weight, text=text))
+        lines.append(Evidence(at=node.silent_since, entity=entity, weight=weight, text=text, kind="node silent"))
     return lines
 
 

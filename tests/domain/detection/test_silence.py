@@ -1,5 +1,7 @@
 """The verdict table of methods 2."""
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.domain.detection.policy import RunPolicy
@@ -147,11 +149,58 @@ def test_silence_alone_has_no_finding_to_diagnose():
         diagnose(stage.log, now=stage.now, policy=stage.policy)
 
 
-def test_a_drained_node_counts_as_lost_only_when_it_is_silent_as_well():
+def drained(stage, name, owner):
+    data = {"node": name, "state": "drained", "owner": owner}
+    stage.machine.observe(replace(stage.signal("scheduler.node", run=None), data=data), stage.now)
+
+
+def test_a_node_that_a_person_drained_counts_as_lost_only_when_it_is_silent_as_well():
     stage = training()
-    stage.scheduler_says("n2", "drained")
+    drained(stage, "n2", "ana")
     stage.wait(100)
     assert "node_lost" not in stage.classes()
     go_silent(stage, "n2")
     stage.wait(35)
     assert lost_after(stage, Sure.CONFIRMED) == pytest.approx(30, abs=1)
+
+
+def test_a_node_of_a_stalled_run_that_the_scheduler_drained_is_dying_while_it_still_speaks():
+    stage = training()
+    drained(stage, "n2", "slurm")
+    stage.wait(60)
+    found = stage.first("node_lost", Sure.CONFIRMED)
+    assert found.facts["dying"]
+    assert found.sentence == "node n2 is dying: the scheduler calls it drained and run demo stands still"
+    assert verdict(stage).act_on == "n2"
+
+
+def test_silence_that_began_long_before_the_run_stalled_is_no_sign_of_death():
+    stage = training()
+    go_silent(stage, "n2")
+    stage.train(31, 60, 2.0)
+    stage.wait(200)
+    assert stage.classes() == {"hang", "telemetry_lost"}
+    assert verdict(stage).act_on is None
+
+
+def test_nodes_that_only_lost_their_telemetry_together_are_left_to_the_fleet_and_hide_no_hang():
+    stage = training(nodes=20)
+    go_silent(stage, *[f"n{number}" for number in range(1, 9)])
+    stage.train(31, 300, 2.0)
+    assert stage.log == []
+    stage.wait(120)
+    assert stage.classes() == {"hang"}
+
+
+def test_the_next_moment_that_matters_is_known_in_advance():
+    stage = training()
+    go_silent(stage, "n2")
+    moments = []
+    while (due := stage.machine.due(stage.now)) is not None and due < stage.silent_at + 95:
+        stage.now = due
+        moments.append(round(due - stage.silent_at))
+        stage.machine.awake(stage.now)
+        stage.beat()
+        stage.sweep()
+    assert {30, 55, 90} <= set(moments)
+    assert lost_after(stage, Sure.CONFIRMED) == pytest.approx(90, abs=0.1)
