@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-from controlplane.domain.detection import codec, intake, sight, silence, view
+from controlplane.domain.detection import codec, intake, maintenance, sight, silence, view
 from controlplane.domain.detection.detectors import DETECTORS, Detector
 from controlplane.domain.detection.modes import Mode, mode_of
 from controlplane.domain.detection.news import News
@@ -76,7 +76,7 @@ class RunMachine:
         state, policy = self._state, self.policy
         if mode_of(policy.modes, detector.id) is Mode.OFF:
             return True
-        if detector.by_age and sight.frozen(state.sight, now):
+        if detector.by_age and (sight.frozen(state.sight, now) or maintenance.rests(state, policy, now)):
             return True
         return detector.alone and silence.held(state, policy, now)
 
