@@ -5,7 +5,8 @@ from controlplane.domain.errors import Conflict, Invalid
 from controlplane.incidents import actions
 from controlplane.incidents.models import Incident
 from controlplane.runs import actions as runs
-from tests.incidents.test_record import NOW, finding
+from tests.incidents.conftest import NOW
+from tests.incidents.test_record import finding
 
 pytestmark = pytest.mark.django_db
 

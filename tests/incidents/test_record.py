@@ -1,4 +1,4 @@
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -8,30 +8,31 @@ from controlplane.incidents import actions, models, queries
 from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
 from controlplane.runs.models import Attempt, Run
+from tests.incidents.conftest import NOW
 
 pytestmark = pytest.mark.django_db
-NOW = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
 
 
-@pytest.fixture
-def run():
-    run = runs.create_run("demo", launcher="head", nodes_wanted=2, now=NOW)
-    runs.open_attempt(run, ["n1", "n2"], runs.Resume(), NOW)
-    return run
-
-
-def finding(klass="crash", stage="confirmed", *, key=None, attempt=1, entity="rank:2", weight=3.0, run="demo"):
+def finding(
+    klass="crash", stage="confirmed", *, key=None, attempt=1, entity="rank:2", weight=3.0, run="demo", **words,
+):  # fmt: skip
     at = NOW.timestamp()
     line = Evidence(at=at, entity=entity, weight=weight, text=f"{entity} did it")
     return Finding(
         key=key or f"{run}/{attempt}/{klass}", detector="D-03", klass=klass, stage=Stage(stage), entity=entity,
-        began=at - 5, at=at, run=run, attempt=attempt, sentence=f"{entity} shows {klass}", evidence=(line,),
-        facts={"fingerprint": klass},
+        began=at - 5, at=at, run=run, attempt=attempt, evidence=(line,),
+        **{"facts": {"fingerprint": klass}, "sentence": f"{entity} shows {klass}", **words},
     )  # fmt: skip
 
 
 def record(run, *findings, now=NOW):
     return actions.record(run, findings, now)
+
+
+def mitigate(incident):
+    book = Book(NOW)
+    actions.mitigate(incident, "It goes on.", NOW, book=book)
+    book.write()
 
 
 def told(incident):
@@ -114,11 +115,18 @@ def test_what_was_known_of_an_earlier_attempt_condemns_no_later_one(run):
 
 def test_the_trouble_of_a_later_attempt_after_mitigation_is_a_new_incident(run):
     [incident] = record(run, finding())
-    book = Book(NOW)
-    actions.mitigate(incident, "It goes on.", NOW, book=book)
-    book.write()
-    [other] = record(run, finding(attempt=2))
+    mitigate(incident)
+    [other] = record(run, finding("hang", attempt=2))
     assert other != incident
+
+
+def test_the_same_failure_after_mitigation_opens_the_incident_again(run):
+    [incident] = record(run, finding())
+    mitigate(incident)
+    assert record(run, finding(attempt=2)) == [incident]
+    incident.refresh_from_db()
+    assert (incident.state, incident.mitigated_at, incident.attempt) == ("open", None, 2)
+    assert "risen" in told(incident)
 
 
 def test_findings_of_the_fleet_belong_to_no_run(run):

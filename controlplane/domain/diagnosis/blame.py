@@ -210,7 +210,8 @@ def _answer(blamed: Sequence[_Candidate], lines: Sequence[Evidence], places: Pla
 
 def _answer_of_rank(first: _Candidate, lines: Sequence[Evidence], places: Places) -> str:
     """A rank's own error is the workload's, unless its machine shows one too."""
-    own = [line for line in lines if line.weight > 0 and _about(line.entity, first.place, places)]
+    hard = [line for line in lines if line.weight > 0 and line.entity.startswith(("node:", "gpu:"))]
+    own = [line for line in hard if _about(line.entity, first.place, places)]
     if own:
         return "node" if all(line.entity == first.place for line in own) else "gpu"
     raised = max(line.weight for line in lines if line.entity == first.blame.entity)
