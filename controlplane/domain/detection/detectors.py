@@ -20,9 +20,15 @@ from controlplane.domain.detection import (
     loss,
     maintenance,
     progress,
+    queue,
+    repeats,
+    resume,
+    rewinds,
     sight,
     silence,
     slow,
+    stagnation,
+    storage,
 )
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import RunState
@@ -51,6 +57,7 @@ class Detector:
     many nodes fell silent together, which is the fleet's to judge. `due` gives the
     earliest moment after `now` at which `look` could say something else without a new
     signal, None for never. `settings` are the prefixes of its fields in `RunPolicy`.
+    With `waiting` it also judges a run that has no attempt yet.
     """
 
     id: str
@@ -62,6 +69,7 @@ class Detector:
     due: Due = _never
     by_age: bool = False
     alone: bool = False
+    waiting: bool = False
     settings: tuple[str, ...] = ()
 
 
@@ -121,12 +129,30 @@ DETECTORS: tuple[Detector, ...] = (
         settings=("ecc_", "testimony_"),
     ),
     Detector(
+        id="D-18",
+        name="storage",
+        words="Probes, kernels or ranks of several nodes meet a storage that does not answer, or that is nearly full.",
+        look=storage.look,
+        take=storage.take,
+        kinds=storage.KINDS,
+        due=storage.due,
+        settings=("probe_", "storage_", "room_"),
+    ),
+    Detector(
         id="D-03",
         name="death of a rank",
         words="A rank ended in mid-run, or the launcher says that the attempt failed.",
         look=deaths.look,
         due=deaths.due,
         settings=("settle_", "no_exit_"),
+    ),
+    Detector(
+        id="D-13",
+        name="resume point",
+        words="An attempt starts below its restore point, or anew beside a checkpoint, or never says what it loaded.",
+        look=resume.look,
+        take=resume.take,
+        kinds=resume.KINDS,
     ),
     Detector(
         id="D-07",
@@ -180,5 +206,41 @@ DETECTORS: tuple[Detector, ...] = (
         words="A launch differs in code, packages, drivers or hardware from the last one that trained.",
         look=environment.look,
         settings=("drift_",),
+    ),
+    Detector(
+        id="D-02",
+        name="hidden restart",
+        words="The step counter goes back inside an attempt: kept on record as an interruption, never acted on.",
+        look=rewinds.look,
+    ),
+    Detector(
+        id="D-11",
+        name="repeated failure",
+        words="Launches fail alike, at one step, or soon after one restore, and save nothing new between.",
+        look=repeats.look,
+        due=repeats.due,
+        settings=("fruitless_", "same_", "poison_"),
+    ),
+    Detector(
+        id="D-02",
+        name="no new progress",
+        words="No step beyond the furthest one for hours, whatever restarts happen in between.",
+        look=stagnation.look,
+        take=stagnation.take,
+        kinds=frozenset({"rank.step", "attempt.started"}),
+        due=stagnation.due,
+        by_age=True,
+        settings=("stagnation_",),
+    ),
+    Detector(
+        id="D-17",
+        name="queue and capacity",
+        words="A job waits under its own reservation, has no successors, or loses its machines soon.",
+        look=queue.look,
+        take=queue.take,
+        kinds=queue.KINDS,
+        due=queue.due,
+        waiting=True,
+        settings=("queue_",),
     ),
 )

@@ -8,7 +8,7 @@ the maximum, and a later attempt is never disturbed by an earlier one's news.
 import re
 from collections.abc import Callable, Mapping
 
-from controlplane.domain.detection import intake_hooks, intake_stacks, reading, steps
+from controlplane.domain.detection import intake_hooks, intake_phases, intake_stacks, leaps, reading, steps
 from controlplane.domain.detection.places import node_of, raise_high_water, rank_of
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import (
@@ -22,12 +22,19 @@ from controlplane.domain.detection.state import (
     HangState,
     NodeState,
     RunState,
+    Told,
 )
 from controlplane.domain.signals import Signal
 
 EXCEPTION_LINE = re.compile(r"^\s*((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Timeout|Exit)\w*): ?(.*)$", re.MULTILINE)
+SOURCE_LINE = re.compile(r'File "([^"\n]{1,300})", line (\d{1,7})')
+MAX_TAIL = 4096
+MAX_LINE = 120
 TROUBLE = frozenset({"failed", "node_fail", "out_of_memory"})
+FOLLOWS = frozenset({"checkpoint"})
+"""Kinds that say nothing of whether their attempt lives: they open none."""
 OURS = "middlewatch"
+LAUNCHES = 5
 
 Rule = Callable[[RunState, Signal, RunPolicy], None]
 
@@ -46,9 +53,9 @@ def take(state: RunState, signal: Signal, policy: RunPolicy) -> None:
 
 def _admit(state: RunState, signal: Signal, policy: RunPolicy) -> bool:
     """Open the attempt that a signal belongs to, if it is a newer one; refuse an older one's."""
-    if signal.kind not in RUN_RULES:
-        return False
     current = state.attempt
+    if signal.kind not in RUN_RULES or (_follows(signal) and _is_new(state, signal)):
+        return False
     number = signal.attempt if signal.attempt is not None else (current.number if current else None)
     if number is None:
         return False
@@ -61,19 +68,35 @@ def _admit(state: RunState, signal: Signal, policy: RunPolicy) -> bool:
     return True
 
 
+def _follows(signal: Signal) -> bool:
+    """Say whether a signal may come while its attempt does not live; a job that waits is such."""
+    waits = signal.kind == "scheduler.job" and reading.text(signal.data, "state").upper() == "PENDING"
+    return signal.kind in FOLLOWS or waits
+
+
+def _is_new(state: RunState, signal: Signal) -> bool:
+    """Say whether a signal is of an attempt that nobody has shown yet."""
+    current = state.attempt
+    return current is None or (signal.attempt is not None and signal.attempt > current.number)
+
+
 def _open(state: RunState, number: int, at: float) -> None:
     state.attempt = AttemptState(number=number, began_at=at)
     state.hang = HangState(serial=state.hang.serial, k=state.hang.k, k_raised_at=state.hang.k_raised_at)
     state.death = DeathState()
     for node in state.nodes.values():
         node.verdict, node.stage = "", ""
-    state.told = {key: told for key, told in state.told.items() if told.attempt is None}
+    state.told = {key: told for key, told in state.told.items() if not _is_about_one_attempt(state, key, told)}
+
+
+def _is_about_one_attempt(state: RunState, key: str, told: Told) -> bool:
+    return told.attempt is not None and key.startswith(f"{state.run}/{told.attempt}/")
 
 
 def _history(state: RunState, signal: Signal) -> None:
     """Let late news of an earlier attempt raise the high-water step and nothing else."""
     step = reading.integer(signal.data, "step") if signal.kind == "rank.step" else None
-    if step is not None:
+    if step is not None and step <= state.high_water_step + leaps.FREE_STEPS:
         raise_high_water(state, step, signal.received)
 
 
@@ -93,6 +116,7 @@ def _attempt_started(state: RunState, signal: Signal, _policy: RunPolicy) -> Non
     if attempt is None:
         return
     attempt.announced = True
+    attempt.scheduler = reading.text(signal.data, "scheduler").lower()
     attempt.nodes = reading.names(signal.data, "nodes", MAX_NODES) or attempt.nodes
     attempt.world_size = reading.integer(signal.data, "world_size") or attempt.world_size
     attempt.resume_step = reading.integer(reading.mapping(signal.data, "resume"), "step")
@@ -115,6 +139,7 @@ def _end(state: RunState, reason: str, at: float, exit_code: int | None) -> None
         return
     attempt.ended_reason, attempt.exit_code = reason, exit_code
     attempt.ended_at = attempt.ended_at or at
+    state.death.news_at = max(state.death.news_at, at)
     if reason == "completed":
         attempt.state = COMPLETED
     elif attempt.state == LIVE:
@@ -132,6 +157,7 @@ def _job(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
 
 
 def _started(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
+    _learn_launch(state, signal)
     rank = rank_of(state, signal)
     if rank is None or signal.at_ms < (rank.started_ms or 0):
         return
@@ -141,6 +167,13 @@ def _started(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     node_of(state, rank.node)
 
 
+def _learn_launch(state: RunState, signal: Signal) -> None:
+    """Learn how long the first rank took to show itself."""
+    attempt = state.attempt
+    if attempt is not None and attempt.announced and not attempt.ranks:
+        state.wholes["launch"] = [*state.wholes.get("launch", []), signal.received - attempt.began_at][-LAUNCHES:]
+
+
 def _exited(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     rank = rank_of(state, signal)
     if rank is None or signal.at_ms < (rank.exited_ms or 0):
@@ -148,6 +181,7 @@ def _exited(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     repeated = signal.at_ms == rank.exited_ms
     rank.exited_ms = signal.at_ms
     rank.exited_at = rank.exited_at if repeated else signal.received
+    state.death.news_at = max(state.death.news_at, rank.exited_at or 0.0)
     rank.exit_code = reading.integer(signal.data, "exit_code")
     rank.signal = reading.integer(signal.data, "signal")
     if rank.exit_code is not None and rank.exit_code < 0 and not rank.signal:
@@ -155,7 +189,17 @@ def _exited(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     error = reading.mapping(signal.data, "error")
     if error:
         rank.error = f"{reading.text(error, 'type')}: {reading.text(error, 'message')}"[: reading.MAX_TEXT]
+        rank.line = _line(str(error.get("traceback_tail") or "")[-MAX_TAIL:])
     _finish(state, signal.received)
+
+
+def _line(tail: str) -> str:
+    """Give the innermost source line that a traceback names, else its last words."""
+    places = SOURCE_LINE.findall(tail)
+    if places:
+        return f"{places[-1][0].rpartition('/')[2]}:{places[-1][1]}"[:MAX_LINE]
+    words = tail.strip().splitlines()
+    return words[-1].strip()[:MAX_LINE] if words else ""
 
 
 def _finish(state: RunState, at: float) -> None:
@@ -173,12 +217,14 @@ def _log(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     found = EXCEPTION_LINE.findall(str(signal.data.get("text", ""))[-8192:])
     if rank is not None and found and not rank.error:
         rank.error = f"{found[-1][0]}: {found[-1][1]}"[: reading.MAX_TEXT]
+        state.death.news_at = max(state.death.news_at, signal.received)
 
 
 def _scheduler_node(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     node = state.nodes.get(reading.text(signal.data, "node"))
     if node is not None and signal.at_ms >= node.scheduler_ms:
         node.scheduler, node.scheduler_ms = reading.text(signal.data, "state").lower(), signal.at_ms
+        node.drained_by = reading.text(signal.data, "owner")
 
 
 NODE_RULES: Mapping[str, Rule] = {"scheduler.node": _scheduler_node, "command.result": intake_stacks.result}
@@ -192,7 +238,8 @@ RUN_RULES: Mapping[str, Rule] = {
     "rank.log": _log,
     "rank.step": intake_hooks.step,
     "rank.window": intake_hooks.window,
-    "rank.phase": intake_hooks.phase,
+    "rank.phase": intake_phases.phase,
+    "checkpoint": intake_hooks.checkpoint,
     "rank.stack": intake_stacks.stack,
     "rank.collective": intake_stacks.collective,
 }

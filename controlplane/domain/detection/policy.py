@@ -94,6 +94,12 @@ class RunPolicy:
     ecc_settle_s: float = _setting(
         20.0, 0, 600, "methods 11.1", "a counter of memory errors waits so long for a line that explains it"
     )
+    probe_slow_ms: float = _setting(5000.0, 10, 3_600_000, "requirements D-18", "a write probe above it is slow")
+    storage_quiet_s: float = _setting(
+        900.0, 10, DAY_S, "requirements R-12", "without any word of a stalled storage for so long it is tried again"
+    )
+    room_share: float = _setting(0.8, 0.1, 1, "requirements D-18", "a path of which so much is used is nearly full")
+    room_hours: float = _setting(48.0, 0, 10_000, "requirements D-18", "a path that is full within so long is told")
     testimony_s: float = _setting(900.0, 1, DAY_S, "methods 7", "what machines said so long before a stop is evidence")
     restart_capacity: int = _setting(4, 1, 100, "methods 8", "restarts that may follow each other at once")
     restart_refill_s: float = _setting(1800.0, 1, 30 * DAY_S, "methods 8", "time until one restart is earned back")
@@ -105,6 +111,10 @@ class RunPolicy:
     blast_window_s: float = _setting(600.0, 1, DAY_S, "methods 8", "nodes left out within so long count together")
     node_rest_s: float = _setting(600.0, 0, DAY_S, "methods 8, 11.8", "automation moves a node at most once in so long")
     drift_accept_steps: int = _setting(100, 1, 10**6, "requirements D-15", "steps after which a change is accepted")
+    queue_pending_s: float = _setting(600.0, 1, 30 * DAY_S, "requirements D-17", "a job that waits under a reservation")
+    queue_critical_s: float = _setting(1800.0, 1, 30 * DAY_S, "requirements D-17", "such a wait that is critical")
+    queue_successors: int = _setting(2, 0, 100, "requirements D-17", "jobs that should stand behind the running one")
+    queue_end_s: float = _setting(DAY_S, 1, 30 * DAY_S, "requirements D-17", "warning before an allocation ends")
     loss_window: int = _setting(200, 20, 4096, "methods 10", "losses that the usual loss is taken from")
     loss_min_samples: int = _setting(50, 5, 4096, "methods 10", "losses needed before one is judged")
     loss_sigma_floor: float = _setting(0.005, 0, 1, "methods 10", "smallest spread, as a share of the usual loss")

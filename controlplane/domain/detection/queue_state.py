@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Job:
-    """One job as the scheduler last told it; `since` is when it began to wait."""
+    """One job as the scheduler last told it; `since` is when it began to wait, in seconds since the epoch."""
 
     state: str = ""
     at: float = 0.0
@@ -15,7 +15,6 @@ class Job:
     by: str = ""
     exclusive: bool = False
     successors: int | None = None
-    attempt: int | None = None
 
 
 @dataclass(slots=True)
@@ -23,23 +22,24 @@ class Notice:
     """An announced end of the allocation, in seconds since the epoch."""
 
     ends_at: float = 0.0
-    told_at: float = 0.0
-    told_ms: int = -1
+    at: float = 0.0
+    at_ms: int = -1
 
 
 @dataclass(slots=True)
 class Alarm:
-    """What was told and still stands under one key."""
+    """What was told and still stands."""
 
+    key: str = ""
     klass: str = ""
     began: float = 0.0
-    at: float = 0.0
 
 
 @dataclass(slots=True)
 class QueueState:
-    """The record of the queue's detector (D-17)."""
+    """The record of the queue's detector (D-17); `standing` by the sort of alarm."""
 
+    serial: int = 0
     jobs: dict[str, Job] = field(default_factory=dict)
     notice: Notice | None = None
     standing: dict[str, Alarm] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from controlplane.domain.detection import codec, intake, maintenance, sight, silence, view
 from controlplane.domain.detection.detectors import DETECTORS, Detector
-from controlplane.domain.detection.modes import Mode, mode_of
+from controlplane.domain.detection.modes import Mode, mode_of, weaker
 from controlplane.domain.detection.news import News
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import COMPLETED, RESTING, RunState
@@ -53,24 +53,27 @@ class RunMachine:
         """Judge at `now`; give only findings that are new or have changed."""
         state, policy = self._state, self.policy
         found = self._finished(now)
-        if state.attempt is not None and state.attempt.state != COMPLETED:
-            for detector in DETECTORS:
-                if not self._rests(detector, now):
-                    found += detector.look(state, policy, now)
+        for detector in DETECTORS:
+            if self._concerns(detector) and not self._rests(detector, now):
+                found += detector.look(state, policy, now)
         state.sight.last_sweep = now
         return News(state.told).of(self._allowed(found))
 
     def due(self, now: float) -> float | None:
         """Give the earliest moment after `now` at which a sweep could say something new by itself, None for never."""
         state, policy = self._state, self.policy
-        if state.attempt is None or state.attempt.state == COMPLETED:
-            return None
-        moments = [moment for detector in DETECTORS if (moment := detector.due(state, policy, now)) is not None]
+        asked = [detector for detector in DETECTORS if self._concerns(detector)]
+        moments = [moment for detector in asked if (moment := detector.due(state, policy, now)) is not None]
         return min((moment for moment in moments if moment > now), default=None)
 
     def awake(self, now: float) -> None:
         """Note that we watched up to `now`, although there was nothing to sweep."""
         self._state.sight.last_sweep = now
+
+    def _concerns(self, detector: Detector) -> bool:
+        """Say whether there is something that the detector judges: an attempt that has not completed."""
+        attempt = self._state.attempt
+        return detector.waiting if attempt is None else attempt.state != COMPLETED
 
     def _rests(self, detector: Detector, now: float) -> bool:
         state, policy = self._state, self.policy
@@ -85,7 +88,7 @@ class RunMachine:
         modes = self.policy.modes
         if not modes:
             return found
-        marked = [replace(item, mode=mode_of(modes, item.detector, item.rule).value) for item in found]
+        marked = [replace(item, mode=weaker(item.mode, mode_of(modes, item.detector, item.rule))) for item in found]
         return [item for item in marked if item.mode != Mode.OFF]
 
     def rest(self, now: float) -> None:
