@@ -104,7 +104,8 @@ def main() -> None:
     torch.manual_seed(args.seed)
     model = Transformer(args.width, args.layers, args.length)
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, betas=(0.9, 0.95))
-    state = {"model": model, "optimizer": optimizer}
+    shift = torch.zeros((), dtype=torch.int64)  # batches left out so far; saved, so that a restart keeps it
+    state = {"model": model, "optimizer": optimizer, "shift": shift}
 
     if args.checkpoints:
         watch.checkpoints.use(args.checkpoints)
@@ -114,7 +115,8 @@ def main() -> None:
     while not args.steps or step < args.steps:
         began = time.monotonic()
         with watch.data():
-            tokens = text(args.seed, rank, step, (args.batch, args.length))
+            shift += watch.place.skips_at(step + 1)
+            tokens = text(args.seed, rank, step + int(shift), (args.batch, args.length))
         optimizer.zero_grad()
         loss = loss_of(ddp, tokens)
         loss.backward()

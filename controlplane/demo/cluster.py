@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from controlplane.demo.sabotage import REQUEST
 from controlplane.domain.errors import Invalid
 from controlplane.embedded.plane import ControlPlane
 
@@ -21,18 +22,29 @@ HEAD = "head"
 ROOT = Path(__file__).resolve().parent.parent.parent
 PIDS = "agents.json"
 HEARTBEAT_S = 1.0
+HEALTH_S = 2.0
 AGENT = (sys.executable, "-m", "middlewatch_agent")
 
 RUN_TOML = """
 [runs.{run}]
 command = {command}
 ranks_per_node = 1
+supports = {supports}
 checkpoint_dir = "{checkpoints}"
 grace_s = {grace_s}
-env = {{ OMP_NUM_THREADS = "1", MKL_NUM_THREADS = "1" }}
+env = {{ OMP_NUM_THREADS = "1", MKL_NUM_THREADS = "1", MIDDLEWATCH_DEMO_FAULTS = "{faults}" }}
 preload = {preload}
 """
-TRAINER = (sys.executable, str(ROOT / "examples/tiny_transformer.py"), "--step-s", "0.25", "--checkpoint-every", "15")
+SABOTAGE = str(ROOT / "controlplane/demo/sabotage.py")
+TRAINER = (
+    sys.executable,
+    SABOTAGE,
+    str(ROOT / "examples/tiny_transformer.py"),
+    "--step-s",
+    "0.25",
+    "--checkpoint-every",
+    "15",
+)
 PRELOAD = ("torch", "torch._dynamo", "middlewatch_agent.hooks.checkpoints", "middlewatch_agent.hooks.ddp")
 
 
@@ -42,6 +54,7 @@ class Job:
 
     command: tuple[str, ...] = TRAINER
     preload: tuple[str, ...] = PRELOAD
+    supports: tuple[str, ...] = ("skip_batches",)
     grace_s: float = 1.0
 
 
@@ -81,13 +94,32 @@ class Cluster:
         """Return the folder in which the agent of `node` keeps its things."""
         return self.home / "nodes" / node
 
+    @property
+    def checkpoints(self) -> Path:
+        """Return the folder below which every run saves; the nodes' probes write there too."""
+        return self.home / "checkpoints"
+
+    @property
+    def faults(self) -> Path:
+        """Return the folder in which the ranks look for what to do wrong."""
+        return self.home / "faults"
+
+    def ask(self, kind: str, **what: object) -> None:
+        """Leave a request for the ranks' saboteurs (controlplane.demo.sabotage)."""
+        half = self.faults / "request.new"
+        half.write_text(json.dumps({"kind": kind, **what}), encoding="utf-8")
+        half.rename(self.faults / REQUEST)
+
     def enrol(self, url: str, token: str, *runs: str) -> None:
         """Buy a token for every agent, write its settings and which runs the launcher may start."""
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        self.faults.mkdir(parents=True, exist_ok=True)
         for name in (HEAD, *self.names):
             argv = ["enrol", "--url", url, "--token", token, "--name", name, "--state", str(self.state(name))]
             subprocess.run([*AGENT, *argv], check=True, stdout=subprocess.DEVNULL)
             with (self.state(name) / "agent.toml").open("a", encoding="utf-8") as settings:
-                settings.write(f"heartbeat_s = {HEARTBEAT_S}\n")
+                settings.write(f"heartbeat_s = {HEARTBEAT_S}\nhealth_s = {HEALTH_S}\n")
+                settings.write(f"disks = [{json.dumps(str(self.checkpoints))}]\n" if name != HEAD else "")
         self._write_launcher(runs)
 
     def start(self, plane: ControlPlane) -> None:
@@ -112,8 +144,10 @@ class Cluster:
             run=run,
             command=json.dumps(self.job.command),
             grace_s=self.job.grace_s,
+            supports=json.dumps(self.job.supports),
             preload=json.dumps(self.job.preload),
-            checkpoints=self.home / "checkpoints" / run,
+            checkpoints=self.checkpoints / run,
+            faults=self.faults,
         )
 
     def ranks(self) -> list[RankProcess]:

@@ -25,9 +25,13 @@ class CollectArgs(Args):
 
 
 class ResumeFrom(Args):
-    """The checkpoint to start from; step 0 means from the beginning."""
+    """The checkpoint to start from; step 0 means from the beginning.
+
+    `skip` are the first and the last step whose batches are left out after a rollback.
+    """
 
     step: Annotated[int, Meta(ge=0)] = 0
+    skip: Annotated[list[Annotated[int, Meta(ge=1)]], Meta(min_length=2, max_length=2)] | None = None
 
 
 class AttemptStartArgs(Args):

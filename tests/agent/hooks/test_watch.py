@@ -165,3 +165,13 @@ def test_the_first_exception_that_was_written_stays(tmp_path):
     path.write_text(json.dumps({"message": "Cause: first"}))
     hooks.errors.write(path, ValueError("second"))
     assert shim.read_error(str(path))["message"] == "first"
+
+
+def test_batches_are_left_out_once_where_the_launcher_says_so():
+    here = place.read({"MIDDLEWATCH_SKIP_BATCHES": "482:681"})
+    assert [here.skips_at(step) for step in (481, 482, 483)] == [0, 200, 0]
+
+
+@pytest.mark.parametrize("text", ["", "482", "9:1", "a:b", ":", "1:2:3"])
+def test_a_skip_that_is_none_counts_as_absent(text):
+    assert place.read({"MIDDLEWATCH_SKIP_BATCHES": text}).skip is None

@@ -71,7 +71,13 @@ class Cluster:
         self.configure(SLEEP)
 
     def configure(
-        self, program: str, *, grace_s: float = 0.3, ranks_per_node: int = 1, preload: tuple[str, ...] = ()
+        self,
+        program: str,
+        *,
+        grace_s: float = 0.3,
+        ranks_per_node: int = 1,
+        preload: tuple[str, ...] = (),
+        supports: tuple[str, ...] = (),
     ) -> None:
         self.program.write_text(program)
         quick = [] if preload else ["-S"]
@@ -79,7 +85,8 @@ class Cluster:
         nodes = "".join(f'[nodes.n0{number}]\nstate_dir = "n0{number}"\n' for number in (1, 2, 3))
         self.toml.write_text(
             f'[runs.demo]\ncommand = {command}\ncheckpoint_dir = "ck"\ngrace_s = {grace_s}\n'
-            f"ranks_per_node = {ranks_per_node}\npreload = {json.dumps(preload)}\n{nodes}"
+            f"ranks_per_node = {ranks_per_node}\npreload = {json.dumps(preload)}\n"
+            f"supports = {json.dumps(supports)}\n{nodes}"
         )
         self.open()
 

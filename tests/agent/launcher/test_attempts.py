@@ -35,6 +35,30 @@ def test_every_rank_finds_its_place_in_its_environment(cluster):
     assert first["MIDDLEWATCH_RESUME_STEP"] == "0"
 
 
+def test_a_run_that_declares_it_is_told_which_batches_to_leave_out(cluster):
+    cluster.configure(SHOW, supports=("skip_batches",))
+    start = {"run": "demo", "attempt": 1, "nodes": ["n01"]}
+    cluster.command("attempt.start", **start, resume={"step": 0, "skip": [482, 682]})
+    cluster.exited()
+    shown = json.loads((cluster.folder / "n01" / "logs" / "demo.1.0.log").read_text())
+    assert shown["MIDDLEWATCH_SKIP_BATCHES"] == "482:682"
+    assert cluster.context.of("attempt.started")[0]["data"]["supports"] == ["skip_batches"]
+
+
+@pytest.mark.parametrize(
+    ("skip", "supports", "words"),
+    [([1, 9], (), "does not declare skip_batches"), ([9, 1], ("skip_batches",), "the first step is after the last"),
+     ([1], ("skip_batches",), "skip")],
+)  # fmt: skip
+def test_a_skip_that_cannot_be_done_is_refused_with_its_reason(cluster, skip, supports, words):
+    cluster.configure(SHOW, supports=supports)
+    start = {"run": "demo", "attempt": 1, "nodes": ["n01"]}
+    outcome = cluster.command("attempt.start", **start, resume={"step": 0, "skip": skip})
+    assert outcome.state == "refused"
+    assert words in outcome.output_tail
+    assert cluster.living() == []
+
+
 def test_a_start_and_a_completed_end_are_each_reported_once(cluster):
     cluster.configure("")
     cluster.start()

@@ -54,8 +54,9 @@ class Service:
         """Handle `attempt.start`."""
         try:
             args = _parsed(AttemptStartArgs, command.args)
+            skip = (args.resume.skip[0], args.resume.skip[1]) if args.resume.skip else None
             request = StartRequest(
-                run=args.run, attempt=args.attempt, nodes=tuple(args.nodes), resume_step=args.resume.step
+                run=args.run, attempt=args.attempt, nodes=tuple(args.nodes), resume_step=args.resume.step, skip=skip
             )
             started = self._launcher.start(request, now_ms=_now_ms())
         except RefusedError as error:

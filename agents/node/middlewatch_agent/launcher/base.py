@@ -19,12 +19,16 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRequest:
-    """Start attempt `attempt` of `run` on `nodes`, resuming at `resume_step` (0: from the beginning)."""
+    """Start attempt `attempt` of `run` on `nodes`, resuming at `resume_step` (0: from the beginning).
+
+    `skip` are the first and last step whose batches the workload leaves out.
+    """
 
     run: str
     attempt: int
     nodes: tuple[str, ...]
     resume_step: int
+    skip: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,8 @@ class RunConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only
     grace_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_GRACE_S)] = 2.0
     folder: Text | None = None
     """Working folder of the ranks; without it the folder of launcher.toml."""
+    supports: list[Literal["skip_batches"]] = []
+    """What the workload can do: `skip_batches` leaves batches out as MIDDLEWATCH_SKIP_BATCHES says."""
     preload: list[Text] = []
     """Modules imported once, in a process that ranks are forked from; the command must be Python and a script."""
 

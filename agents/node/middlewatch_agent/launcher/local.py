@@ -75,7 +75,8 @@ class LocalLauncher:
             raise RefusedError(f"attempt {newest.attempt} of run {request.run} is newer than {request.attempt}")
         if newest.state == "ended" and not newest.started_told:
             raise RefusedError(f"attempt {request.attempt} of run {request.run} was stopped before it started")
-        if (tuple(newest.nodes), newest.resume_step) != (request.nodes, request.resume_step):
+        asked = (request.nodes, request.resume_step, request.skip)
+        if (tuple(newest.nodes), newest.resume_step, newest.skip) != asked:
             raise RefusedError(f"attempt {request.attempt} of run {request.run} was started with other nodes or step")
         return newest
 
@@ -233,7 +234,7 @@ def _started(record: AttemptRecord) -> Report:
         "nodes": record.nodes,
         "world_size": record.world_size,
         "resume": resume if record.resume_step else {"step": 0},
-        "supports": [],
+        "supports": record.supports,
     }
     return Report(kind="attempt.started", run=record.run, attempt=record.attempt, data=data)
 

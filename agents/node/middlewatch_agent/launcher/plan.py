@@ -11,6 +11,7 @@ from middlewatch_agent.launcher.config import LauncherConfig
 from middlewatch_agent.launcher.records import AttemptRecord, RankRecord
 
 MASTER_ADDR = "127.0.0.1"
+SKIP_BATCHES = "skip_batches"
 MAX_SOCKET_PATH = 107
 """Bytes of a unix socket's path that the kernel takes."""
 
@@ -48,10 +49,22 @@ def attempt_record(config: LauncherConfig, request: StartRequest, *, now_ms: int
         nodes=list(request.nodes),
         resume_step=request.resume_step,
         resume_path=checkpoint_path(config, request.run, request.resume_step),
+        skip=_skip(config, request),
+        supports=list(config.run(request.run).supports),
         master_port=free_port(),
         started_at_ms=now_ms,
         ranks=ranks,
     )
+
+
+def _skip(config: LauncherConfig, request: StartRequest) -> tuple[int, int] | None:
+    if request.skip is None:
+        return None
+    if SKIP_BATCHES not in config.run(request.run).supports:
+        raise RefusedError(f"run {request.run} does not declare {SKIP_BATCHES} in its `supports`")
+    if request.skip[0] > request.skip[1]:
+        raise RefusedError("skip: the first step is after the last")
+    return request.skip
 
 
 def _rank(config: LauncherConfig, request: StartRequest, node: str, rank: int, local_rank: int) -> RankRecord:
@@ -105,4 +118,4 @@ def environment(
         "MIDDLEWATCH_WORKER_SOCKET": worker_socket(state_dir, name),
         "MIDDLEWATCH_CHECKPOINT_DIR": run.checkpoint_dir,
         "MIDDLEWATCH_RESUME_STEP": str(record.resume_step),
-    }  # fmt: skip
+    } | ({"MIDDLEWATCH_SKIP_BATCHES": f"{record.skip[0]}:{record.skip[1]}"} if record.skip else {})  # fmt: skip

@@ -35,6 +35,8 @@ class AttemptRecord(msgspec.Struct, kw_only=True):
     nodes: list[str]
     resume_step: int
     resume_path: str | None
+    skip: tuple[int, int] | None = None
+    supports: list[str] = []
     master_port: int
     started_at_ms: int
     ranks: list[RankRecord]
