@@ -1,5 +1,7 @@
 """Read the checkpoint ledger."""
 
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime
 
 from django.db.models import QuerySet
@@ -18,6 +20,7 @@ from controlplane.runs.models import Run
 from controlplane.runs.times import seconds
 
 LOOKED_AT = 100
+SUSPECT = "what restored it died soon after"
 USABLE = tuple(sorted(RESTORABLE))
 
 
@@ -36,10 +39,19 @@ def has_saved(run: Run) -> bool:
     return of_run(run).exclude(completed_at=None).exists()
 
 
-def restore_point(run: Run) -> RestoreChoice:
-    """Choose where a restart would begin now; step 0 when nothing can be restored."""
+def candidates(run: Run, *, suspects: Collection[int] = ()) -> list[Candidate]:
+    """Return the checkpoints that are still there, newest first; those of the steps in `suspects` are marked so."""
     known = of_run(run).exclude(state=CheckpointState.DELETED)[:LOOKED_AT]
-    return choose_restore_point([_candidate(row) for row in known], high_water=run.high_water_step)
+    found = [_candidate(row) for row in known]
+    return [replace(item, suspect=True, why=SUSPECT) if item.step in suspects else item for item in found]
+
+
+def restore_point(run: Run, *, suspects: Collection[int] = ()) -> RestoreChoice:
+    """Choose where a restart would begin now; step 0 when nothing can be restored.
+
+    A checkpoint of a step in `suspects` is passed over.
+    """
+    return choose_restore_point(candidates(run, suspects=suspects), high_water=run.high_water_step)
 
 
 def _candidate(row: Checkpoint) -> Candidate:

@@ -13,12 +13,13 @@ from django.db import transaction
 
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.diagnosis.diagnose import Diagnosis
+from controlplane.domain.recovery.acts import Act
 from controlplane.domain.recovery.choice import Decision, HeldBy, choose
 from controlplane.incidents import actions as incidents
 from controlplane.incidents import queries as incident_queries
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import stream
-from controlplane.runbooks import registry
+from controlplane.runbooks import attend, registry
 from controlplane.runbooks.facts import run_facts
 from controlplane.runbooks.models import Execution, ExecutionState
 from controlplane.runbooks.queries import live_of
@@ -28,6 +29,10 @@ from controlplane.runs.models import Attempt, AttemptState, Run
 
 MAX_TRIES = 2
 """Executions that may fail on one attempt before a person is asked (methods 8: two tries per rung)."""
+ANOTHER = "another runbook answers it by now"
+PATIENT = frozenset({"await_boundary"})
+"""Steps in which an execution touches nothing and may be given up for a more urgent one."""
+LIVE_OR_PAUSED = (ExecutionState.RUNNING, ExecutionState.WAITING, ExecutionState.PAUSED)
 _WORKED = (ExecutionState.FAILED, ExecutionState.SUCCEEDED)
 
 
@@ -43,27 +48,57 @@ def consider(incident: Incident, now: datetime) -> Execution | None:
             return None
         _end_overtaken(run, now)
         live = live_of(run).first()
-        if live is not None:
-            return live if live.incident_id == locked.pk else None
-        return _answer(locked, run, now)
+        if live is not None and live.incident_id == locked.pk:
+            return live
+        return _answer(locked, run, live, now)
 
 
-def _answer(incident: Incident, run: Run, now: datetime) -> Execution | None:
+def _answer(incident: Incident, run: Run, live: Execution | None, now: datetime) -> Execution | None:
+    """Decide, tell, and start or propose; `live` works on the run for another incident."""
     attempt = runs.newest_attempt(run)
     diagnosis = _standing(incident, attempt, now)
-    if attempt is None or diagnosis is None or _refused_by_person(incident, attempt.number):
+    if diagnosis is None:
         return None
     decision = _decide(incident, run, attempt, diagnosis, now)
-    proposal = incident.executions.filter(state=ExecutionState.PROPOSED, attempt=attempt.number).first()
-    _store(incident, decision, now)
+    if live is not None and not _gives_way(live, decision):
+        _store(incident, decision, attend.acts_for(incident, diagnosis, decision), now, busy=True)
+        return None
+    if attempt is None or _refused_by_person(incident, attempt.number):
+        _store(incident, decision, attend.acts_for(incident, diagnosis, decision), now, busy=attempt is not None)
+        return None
+    _store(incident, decision, attend.acts_for(incident, diagnosis, decision), now)
     if decision.runbook is None:
         _withdraw(incident, decision.why, now)
         return None
+    if live is not None:
+        _end_patient(live, incident, now)
+    return _carry_out(incident, attempt, decision, now)
+
+
+def _carry_out(incident: Incident, attempt: Attempt, decision: Decision, now: datetime) -> Execution | None:
+    proposals = incident.executions.filter(state=ExecutionState.PROPOSED, attempt=attempt.number)
+    proposals.exclude(runbook=decision.runbook).update(
+        state=ExecutionState.STOPPED, outcome=ANOTHER, finished_at=now, held_by=""
+    )
+    proposal = proposals.filter(runbook=decision.runbook).first()
     if decision.starts:
         return _start(proposal, now) if proposal else _create(incident, attempt, decision, ExecutionState.RUNNING, now)
     if not decision.waits and proposal is None:
         _create(incident, attempt, decision, ExecutionState.PROPOSED, now)
     return None
+
+
+def _gives_way(live: Execution, decision: Decision) -> bool:
+    """An execution that only waits for a checkpoint gives way to one that may start now."""
+    patient = registry.runbook(live.runbook).steps[live.step_index].name in PATIENT
+    return patient and decision.starts
+
+
+def _end_patient(live: Execution, incident: Incident, now: datetime) -> None:
+    """Let the trouble that stops the run go first; its restart leaves the suspected node out as well."""
+    told = f"incident {incident.pk} stops the run first; its restart is the boundary"
+    still = Execution.objects.filter(pk=live.pk, state__in=LIVE_OR_PAUSED)
+    still.update(state=ExecutionState.STOPPED, outcome=told, finished_at=now, wake_at=None, held_by="")
 
 
 def _end_overtaken(run: Run, now: datetime) -> None:
@@ -80,7 +115,7 @@ def _end_overtaken(run: Run, now: datetime) -> None:
 def _standing(incident: Incident, attempt: Attempt | None, now: datetime) -> Diagnosis | None:
     """Return what stands against the newest attempt, or None when it is alive and nothing does."""
     if attempt is None:
-        return None
+        return incident_queries.diagnosis(incident, now)
     diagnosis = incident_queries.diagnosis(incident, now, attempt=attempt.number)
     if diagnosis is None:
         return None
@@ -91,36 +126,51 @@ def _standing(incident: Incident, attempt: Attempt | None, now: datetime) -> Dia
 def _refused_by_person(incident: Incident, attempt: int) -> bool:
     """A person who rejected or stopped the answer to this attempt is not asked again."""
     refused = (ExecutionState.REJECTED, ExecutionState.STOPPED)
-    return incident.executions.filter(attempt=attempt, state__in=refused).exists()
+    by_hand = incident.executions.filter(attempt=attempt, state__in=refused)
+    return by_hand.exclude(outcome=ANOTHER).exists()
 
 
-def _decide(incident: Incident, run: Run, attempt: Attempt, diagnosis: Diagnosis, now: datetime) -> Decision:
+def _decide(incident: Incident, run: Run, attempt: Attempt | None, diagnosis: Diagnosis, now: datetime) -> Decision:
+    if attempt is None:
+        return Decision(runbook=None, why="the run was never launched")
     policy = runs.policy(run)
     decision = choose(diagnosis, run_facts(run, attempt, diagnosis, policy, now), policy)
-    tries = incident.executions.filter(attempt=attempt.number, state__in=_WORKED).count()
-    if decision.runbook and tries >= MAX_TRIES:
+    if decision.runbook is None:
+        return decision
+    worked = incident.executions.filter(attempt=attempt.number, state__in=_WORKED, runbook=decision.runbook)
+    tries = worked.count()
+    if tries >= MAX_TRIES:
         why = f"{tries} tries to bring attempt {attempt.number} back have failed"
         return replace(decision, held_by=HeldBy.REPEAT.value, why=why, not_before=None)
     return decision
 
 
-def _store(incident: Incident, decision: Decision, now: datetime) -> None:
-    """Keep and tell the decision when it differs from the one before in anything but words."""
+def _store(incident: Incident, decision: Decision, acts: list[Act], now: datetime, *, busy: bool = False) -> None:
+    """Keep and tell the decision and its acts when they differ from those before in anything but words.
+
+    While another runbook is at work only what needs no runbook is told.
+    """
+    if busy and decision.runbook is not None:
+        return
     wanted = {"runbook": decision.runbook, "held_by": decision.held_by, "exclude": list(decision.exclude),
               "not_before": decision.not_before, "attempt": incident.attempt}  # fmt: skip
     before = {name: incident.decision.get(name) for name in wanted}
-    if before != wanted:
-        incidents.decide(incident, {**wanted, "why": decision.why}, now)
-        _tell(incident, decision, now)
-
-
-def _tell(incident: Incident, decision: Decision, now: datetime) -> None:
+    actions = attend.shown(acts)
+    if before == wanted and incident.decision.get("actions", []) == actions:
+        return
+    incidents.decide(incident, {**wanted, "why": decision.why, "actions": actions}, now)
     book = Book(now, "system", "recovery")
+    if before != wanted:
+        _tell(incident, decision, book)
+    attend.write(incident, acts, now, book)
+    book.write()
+
+
+def _tell(incident: Incident, decision: Decision, book: Book) -> None:
     runbook = registry.runbook(decision.runbook) if decision.runbook else None
     proposed = runbook is not None and decision.held_by is not None and not decision.waits
     told = sentences.proposed(decision, runbook) if proposed and runbook else sentences.decision(decision, runbook)
     book.tell(stream(incident), "proposal" if proposed else "decision", told, data={"held_by": decision.held_by})
-    book.write()
 
 
 def _start(proposal: Execution, now: datetime) -> Execution:
@@ -134,7 +184,7 @@ def _start(proposal: Execution, now: datetime) -> Execution:
 def _create(incident: Incident, attempt: Attempt, decision: Decision, state: str, now: datetime) -> Execution:
     runbook = registry.runbook(str(decision.runbook))
     number = incident.executions.filter(attempt=attempt.number).count() + 1
-    context: dict[str, Any] = {"attempt": attempt.number, "decision": decision.why}
+    context: dict[str, Any] = {"attempt": attempt.number, "decision": decision.why, "rung": decision.rung}
     return Execution.objects.create(
         runbook=runbook.id, version=runbook.version, incident=incident, run=attempt.run, attempt=attempt.number,
         state=state, context=context, created_at=now, held_by=decision.held_by or "",

@@ -7,9 +7,11 @@ from functools import cached_property
 from typing import Any
 
 from controlplane.domain.detection.policy import RunPolicy
+from controlplane.domain.recovery.acts import Act, Do
 from controlplane.domain.recovery.runbook import Runbook, StepSpec
 from controlplane.fleet import actions as fleet
 from controlplane.fleet.models import Command
+from controlplane.incidents import acts as records
 from controlplane.incidents.models import Incident
 from controlplane.incidents.telling import stream
 from controlplane.runbooks.models import Execution, StepRun
@@ -89,6 +91,23 @@ class Turn:
         return fleet.send_command(
             node, kind, args, key=key, deadline=self.in_s(within_s), now=self.now, execution_id=self.execution.pk
         )
+
+    def act(
+        self,
+        do: Do,
+        why: str,
+        *,
+        node: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        proposed: bool = False,
+        key: str = "",
+    ) -> bool:
+        """Write down what is done to run or node, once for each execution and step, or for each `key`."""
+        act = Act(
+            do=do, why=why, run=self.run.name, node=node, args=args or {}, proposed=proposed,
+            key=key or f"{self.execution.pk}:{self.spec.name}",
+        )  # fmt: skip
+        return records.record(act, self.now, incident=self.incident)
 
     def key(self, mark: str = "") -> str:
         """Return the idempotency key of this try of this step."""

@@ -10,6 +10,7 @@ from controlplane.domain.fleet.identity import SILENT_AFTER_S
 from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import Node
 from controlplane.incidents.models import IncidentState
+from controlplane.runbooks.facts import storage_doubt
 from controlplane.runbooks.models import ExecutionState
 from controlplane.runbooks.outcomes import End, Outcome, Still
 from controlplane.runbooks.turn import Turn
@@ -19,7 +20,7 @@ from controlplane.runs.models import RunState
 
 WATCHING = frozenset({"await_progress", "close"})
 """Steps that touch nothing of the run, so no hold keeps them."""
-HARMLESS = frozenset({"collect", "confirm"})
+HARMLESS = frozenset({"collect", "confirm", "await_boundary", "choose_rollback"})
 """Steps before anything was touched."""
 LAUNCHER = frozenset({"stop", "choose_checkpoint", "launch"})
 """Steps that the launcher carries out."""
@@ -71,6 +72,9 @@ def _still(turn: Turn) -> Outcome | None:
     doubt = fleet_hold()
     if doubt:
         return Still("partition", doubt)
+    deaf = "" if turn.spec.name in HARMLESS else storage_doubt(turn.run)
+    if deaf:
+        return Still("storage", f"{deaf}; it goes on when the storage answers")
     return next((_launcher(turn, node) for node in fleet.nodes_for([turn.run.launcher])), None)
 
 

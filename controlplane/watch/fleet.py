@@ -24,6 +24,7 @@ from controlplane.fleet import queries as fleet_queries
 from controlplane.incidents import actions as incidents
 from controlplane.incidents.models import Incident
 from controlplane.live import actions as live
+from controlplane.runbooks import fleet_answers
 from controlplane.runs import actions as runs
 from controlplane.runs import queries as run_queries
 from controlplane.runs.book import Book
@@ -87,6 +88,7 @@ def commit(
     """
     book = Book(now)
     changed = incidents.record(None, judged, now, book=book)
+    fleet_answers.answer(changed, now, book=book)
     _write(signals, now, book)
     doubt = reducer.view(seconds(now)).hold
     runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=now, hold=doubt)

@@ -76,3 +76,12 @@ def node_budget(nodes: int, policy: RunPolicy) -> int:
 def within_share(excluded: Collection[str], nodes: int, policy: RunPolicy) -> bool:
     """Say whether leaving out `excluded` stays inside the share."""
     return len(excluded) <= node_budget(nodes, policy)
+
+
+def may_move_again(*, moved_at: float, by_person: bool, now: float, fatal: bool, policy: RunPolicy) -> bool:
+    """Say whether automation may change a node's state again (methods 8).
+
+    `moved_at` is when it last changed. A fresh fatal fault is never kept back: resting
+    holds back second opinions, it shields no fault (methods 11.8).
+    """
+    return fatal or by_person or now - moved_at >= policy.node_rest_s

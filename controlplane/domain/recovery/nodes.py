@@ -51,11 +51,16 @@ class NodeChoice:
 
 
 def choose_nodes(
-    *, wanted: int, current: Sequence[str], candidates: Iterable[Candidate], exclude: Collection[str], policy: RunPolicy
+    *,
+    wanted: int,
+    current: Sequence[str],
+    candidates: Iterable[Candidate],
+    exclude: Mapping[str, str],
+    policy: RunPolicy,
 ) -> NodeChoice:
     """Keep the good nodes of `current`, fill up with spares to `wanted`; order is kept.
 
-    `exclude` holds the nodes that the decision leaves out.
+    `exclude` maps the nodes that the decision leaves out to the reason.
     """
     known = {node.name: node for node in candidates}
     refused = {name: why for name in current if (why := _refusal(known.get(name), name, exclude, policy))}
@@ -78,9 +83,9 @@ def choose_nodes(
 SILENT = "silent, not judged yet"
 
 
-def _refusal(node: Candidate | None, name: str, exclude: Collection[str], policy: RunPolicy) -> str:
+def _refusal(node: Candidate | None, name: str, exclude: Mapping[str, str], policy: RunPolicy) -> str:
     if name in exclude:
-        return "blamed"
+        return exclude[name]
     if node is None:
         return "unknown to the ledger"
     return _own_refusal(node) or ("" if _speaks(node, policy) else SILENT)
@@ -106,7 +111,7 @@ def _quiet_limit_s(policy: RunPolicy) -> float:
 
 
 def _spares(
-    nodes: Iterable[Candidate], current: Collection[str], exclude: Collection[str], policy: RunPolicy
+    nodes: Iterable[Candidate], current: Collection[str], exclude: Mapping[str, str], policy: RunPolicy
 ) -> list[Candidate]:
     """Spares first, freshest heartbeat first; a suspect is never brought in from outside."""
     fit = [

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.domain.chronicle import sentences
+from controlplane.domain.recovery.acts import Do
 from controlplane.incidents import queries as incidents
 from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
 from controlplane.runbooks.steps.base import Step
@@ -41,6 +42,23 @@ class AwaitProgress(Step):
         if trouble is not None:
             return Failed(trouble.sentence.rstrip("."), retry=False)
         return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
+
+    def expired(self, turn: Turn) -> Outcome:
+        """Give more time to an attempt that repeats many steps; one that makes none has failed."""
+        attempt = turn.launched
+        if attempt is not None and _steps_on(attempt, turn):
+            turn.tried.deadline = turn.in_s(turn.spec.limit_s)
+            turn.tried.save(update_fields=["deadline"])
+            return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
+        why = f"attempt {turn.context.get('new_attempt')} makes no steps after {turn.spec.limit_s / 60:g} min"
+        turn.act(Do.PAGE, why)
+        return Failed(why, retry=False)
+
+
+def _steps_on(attempt: Attempt, turn: Turn) -> bool:
+    """A step within the longest budget that any step has is progress."""
+    last = attempt.last_step_at
+    return last is not None and (turn.now - last).total_seconds() < turn.policy.hang_cap_s
 
 
 def _tell_first_step(turn: Turn, attempt: Attempt) -> None:

@@ -1,19 +1,22 @@
-"""Choose the nodes of the next attempt; quarantine the one that the evidence condemns.
+"""Choose the nodes of the next attempt; quarantine those that the evidence condemns.
 
 The evidence is weighed anew here: by now the survivors have reported. A silent
 node that is not judged yet is waited for, since taking it would waste a launch and
 replacing it would waste a spare.
 """
 
-from typing import Any
+from collections.abc import Mapping
 
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.diagnosis.diagnose import Diagnosis
-from controlplane.domain.errors import Conflict, NotFound, Refused
+from controlplane.domain.recovery.acts import Do
 from controlplane.domain.recovery.nodes import NodeChoice, choose_nodes
+from controlplane.domain.recovery.responses import GONE, SLOW, condemned, excluded
 from controlplane.incidents import queries as incidents
-from controlplane.quarantine import actions as quarantine
+from controlplane.incidents.models import Incident, IncidentState
+from controlplane.runbooks import exclusions
 from controlplane.runbooks.candidates import candidates
+from controlplane.runbooks.facts import spares
 from controlplane.runbooks.outcomes import Done, Outcome, Still, Wait
 from controlplane.runbooks.steps.base import Step
 from controlplane.runbooks.turn import Turn
@@ -27,15 +30,16 @@ class ChooseNodes(Step):
     def look(self, turn: Turn) -> Outcome:
         """Choose, or say what is missing."""
         diagnosis = incidents.diagnosis(turn.incident, turn.now, attempt=turn.execution.attempt)
-        exclude = [diagnosis.act_on] if diagnosis and diagnosis.act_on else []
-        if diagnosis and diagnosis.act_on:
-            _quarantine(turn, diagnosis, diagnosis.act_on)
+        exclude = _exclude(turn, diagnosis)
+        if diagnosis is not None:
+            exclusions.condemn(turn, diagnosis)
         choice = _choose(turn, diagnosis, exclude)
         if not choice.complete:
             _tell_missing(turn, choice)
             return Wait(turn.in_s(POLL_S), choice.why)
+        _set_aside(turn, diagnosis, exclude)
         return Done({
-            "nodes": list(choice.nodes), "replaced": dict(choice.replaced), "excluded": exclude,
+            "nodes": list(choice.nodes), "replaced": dict(choice.replaced), "excluded": list(exclude),
             "refused": dict(choice.refused), "why": choice.why,
         })  # fmt: skip
 
@@ -44,7 +48,39 @@ class ChooseNodes(Step):
         return Still("nodes", f"{turn.tried.sentence}; it goes on as soon as that changes")
 
 
-def _choose(turn: Turn, diagnosis: Diagnosis | None, exclude: list[str]) -> NodeChoice:
+def _exclude(turn: Turn, diagnosis: Diagnosis | None) -> dict[str, str]:
+    """Map what the diagnosis leaves out, and a slow node that waits for a boundary like this one, to the reason."""
+    if diagnosis is None:
+        return {}
+    free = spares() if diagnosis.exclude else 0
+    reason = "lost with its group" if diagnosis.klass == GONE else "blamed"
+    slow = _slow(turn)
+    late = {slow.act_on: "slow"} if slow and slow.act_on else {}
+    return late | dict.fromkeys(excluded(diagnosis, spares=free), reason)
+
+
+def _slow(turn: Turn) -> Diagnosis | None:
+    """Return the diagnosis of another open incident whose node is to be drained at the next boundary."""
+    others = Incident.objects.filter(run=turn.run, klass=SLOW, state=IncidentState.OPEN).exclude(pk=turn.incident.pk)
+    other = others.select_related("run").first()
+    diagnosis = incidents.diagnosis(other, turn.now) if other else None
+    if diagnosis is None or not diagnosis.act_on or diagnosis.cleared_up:
+        return None
+    return diagnosis if diagnosis.mode == "act" and spares() else None
+
+
+def _set_aside(turn: Turn, diagnosis: Diagnosis | None, exclude: Mapping[str, str]) -> None:
+    """Give what is left out a state of its own, or the pool would take it for a good spare."""
+    if diagnosis is None:
+        return
+    exclusions.set_aside(turn, diagnosis, list(exclude))
+    if diagnosis.klass != GONE:
+        for node in sorted(set(exclude) - set(condemned(diagnosis))):
+            why = diagnosis if node in diagnosis.exclude else (_slow(turn) or diagnosis)
+            exclusions.drain(turn, why, node)
+
+
+def _choose(turn: Turn, diagnosis: Diagnosis | None, exclude: Mapping[str, str]) -> NodeChoice:
     broken = turn.broken
     current = list(broken.nodes) if broken else []
     return choose_nodes(
@@ -56,24 +92,8 @@ def _choose(turn: Turn, diagnosis: Diagnosis | None, exclude: list[str]) -> Node
     )
 
 
-def _quarantine(turn: Turn, diagnosis: Diagnosis, node: str) -> None:
-    """Take the condemned node out once; a hold is respected and told."""
-    evidence: list[dict[str, Any]] = [
-        {"at": line.at, "weight": line.weight, "entity": line.entity, "text": line.text}
-        for line in diagnosis.evidence if line.entity == f"node:{node}"
-    ]  # fmt: skip
-    key = f"incident:{turn.incident.pk}:quarantine:{node}"
-    try:
-        quarantine.quarantine(
-            node, diagnosis.title, evidence, actor_kind="runbook", actor=turn.runbook.id,
-            incident_id=turn.incident.pk, key=key, now=turn.now, book=turn.book,
-        )  # fmt: skip
-    except (Refused, Conflict, NotFound) as refusal:
-        turn.tell("hold", f"Node {node} is left out but not quarantined: {refusal}.", key=f"spared:{node}")
-        return
-    turn.tell("quarantine", sentences.quarantined(node, diagnosis.title), key=f"quarantine:{node}")
-
-
 def _tell_missing(turn: Turn, choice: NodeChoice) -> None:
     told = sentences.nodes_chosen(choice)
     turn.tell("decision", told, key=f"nodes:{choice.missing}:{','.join(choice.waiting_for)}"[:120])
+    if choice.missing:
+        turn.act(Do.PAGE, f"spares are short: {choice.why}", key=f"spares:{turn.execution.attempt}")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from controlplane.domain.recovery.acts import Do
 from controlplane.domain.recovery.runbook import COLLECT_BUDGET_S
 from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import Node
@@ -20,7 +21,8 @@ CRASH_BUDGET_S = 0.7
 TRAVEL_S = 0.3
 """Part of the budget that the way there and back takes; agents get the rest."""
 WHAT = ("stacks", "collectives")
-SURE_CLASSES = frozenset({"crash", "crash_no_exit", "node_lost"})
+UNSURE_CLASSES = frozenset({"hang", "restore_stall"})
+"""Classes whose cause the stacks may tell; the others have named themselves."""
 
 
 class Collect(Step):
@@ -30,12 +32,13 @@ class Collect(Step):
         """Ask the agents of the attempt's nodes that have been heard lately."""
         attempt = turn.broken
         nodes = attempt.nodes if attempt else []
-        budget = CRASH_BUDGET_S if turn.incident.klass in SURE_CLASSES else COLLECT_BUDGET_S
+        budget = COLLECT_BUDGET_S if turn.incident.klass in UNSURE_CLASSES else CRASH_BUDGET_S
         asked = [node.name for node in fleet.nodes_for(nodes) if _speaks(node, turn)]
         given = round(budget - TRAVEL_S, 3)
         args = {"run": turn.run.name, "attempt": turn.execution.attempt, "what": list(WHAT), "budget_s": given}
         for name in asked:
             turn.command(name, "collect", args, within_s=budget, mark=name)
+        turn.act(Do.COLLECT, "stacks are taken before anything is stopped", args={"nodes": asked})
         return {"nodes": asked, "silent": [name for name in nodes if name not in asked], "budget_s": budget}
 
     def look(self, turn: Turn) -> Outcome:

@@ -5,15 +5,20 @@ run's switch and the bucket of restarts are asked at the moment of the act, not 
 the moment of the first suspicion. A hang that clears costs no token.
 """
 
+from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.incidents import queries as incidents
-from controlplane.runbooks import guards
+from controlplane.runbooks import exclusions, gate
 from controlplane.runbooks.models import ExecutionState
-from controlplane.runbooks.outcomes import Done, End, Outcome, Propose, Wait
+from controlplane.runbooks.outcomes import Done, End, Outcome, Wait
 from controlplane.runbooks.steps.base import Step
 from controlplane.runbooks.turn import Turn
-from controlplane.runs.models import Mode
+from controlplane.runs.models import AttemptState
+from controlplane.runs.times import seconds
 
 POLL_S = 30.0
+JOB_POLL_S = 2.0
+NO_EXIT_MARGIN_S = 5.0
+"""The class that says that the job does not end comes first; this is for runs that switched that rule off."""
 
 
 class Confirm(Step):
@@ -26,17 +31,18 @@ class Confirm(Step):
             return End(ExecutionState.SUCCEEDED, "it recovered by itself; nothing was touched")
         if not diagnosis.confirmed:
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
-        held = _gate(turn)
+        if _ends_by_itself(turn, diagnosis):
+            return Wait(turn.in_s(JOB_POLL_S), "the job to end by itself")
+        held = gate.ask(turn, diagnosis)
+        if held is None and diagnosis.klass == "gpu_fault":
+            exclusions.condemn(turn, diagnosis)
         return held or Done({"why": diagnosis.title, "fingerprint": diagnosis.fingerprint}, told=True)
 
 
-def _gate(turn: Turn) -> Outcome | None:
-    """Let the act through, or ask a person."""
-    if turn.execution.approved_by:
-        return None
-    if turn.run.mode != Mode.AUTOPILOT:
-        return Propose(turn.run.mode, f"the run is set to {turn.run.mode}")
-    key = f"{turn.run.pk}:{turn.execution.attempt}:{turn.incident.pk}"
-    if not guards.spend(turn.run, turn.policy, key, turn.now):
-        return Propose("bucket", "all restarts are spent for now")
-    return None
+def _ends_by_itself(turn: Turn, diagnosis: Diagnosis) -> bool:
+    """A job whose rank died usually ends within seconds; killing it at once would hide how it ended (D-03)."""
+    attempt = turn.broken
+    if diagnosis.klass != "crash" or attempt is None or attempt.state == AttemptState.EXITED:
+        return False
+    waited = seconds(turn.now) - diagnosis.began
+    return bool(diagnosis.facts.get("job_running")) and waited < turn.policy.no_exit_s + NO_EXIT_MARGIN_S

@@ -10,6 +10,8 @@ from typing import Any
 
 from controlplane.domain.errors import Conflict
 from controlplane.domain.fleet.states import USABLE
+from controlplane.domain.recovery.acts import Do
+from controlplane.domain.recovery.roll_back import ROLL_BACK
 from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import CommandState, Node
 from controlplane.quarantine import actions as quarantine
@@ -34,8 +36,9 @@ class Launch(Step):
         _still_fit(nodes)
         attempt = runs.open_attempt(turn.run, nodes, runs.Resume(step, str(turn.context.get("path", ""))), turn.now)
         _assign(turn, nodes, attempt.number)
-        args = {"run": turn.run.name, "attempt": attempt.number, "nodes": nodes, "resume": {"step": step}}
+        args = {"run": turn.run.name, "attempt": attempt.number, "nodes": nodes, "resume": _resume(turn, step)}
         turn.command(turn.run.launcher, "attempt.start", args, within_s=WITHIN_S)
+        _record(turn, nodes, step, attempt.number)
         facts = {"attempt": attempt.number, "new_attempt": attempt.number, "launched_at": seconds(turn.now)}
         turn.context.update(facts)
         return {**facts, "nodes": nodes, "step": step}
@@ -54,6 +57,23 @@ class Launch(Step):
     def expired(self, turn: Turn) -> Outcome:
         """Close the attempt that never began."""
         return _abandon(turn, f"no answer within {turn.spec.limit_s:g} s")
+
+
+def _resume(turn: Turn, step: int) -> dict[str, Any]:
+    """Name the step; a workload that declares it can is told which batches to skip (methods 10)."""
+    skip = turn.context.get("skip")
+    return {"step": step, "skip": skip} if skip else {"step": step}
+
+
+def _record(turn: Turn, nodes: list[str], step: int, attempt: int) -> None:
+    excluded = list(turn.context.get("excluded") or [])
+    for old, new in sorted(dict(turn.context.get("replaced") or {}).items()):
+        turn.act(Do.REPLACE, f"{new} takes its place", node=old, args={"with": new}, key=f"attempt {attempt}")
+    back = turn.runbook.id == ROLL_BACK.id
+    args: dict[str, Any] = {"step": step, "nodes": nodes, "exclude": excluded, "attempt": attempt}
+    if back:
+        args["skip"] = turn.context.get("skip")
+    turn.act(Do.ROLLBACK if back else Do.RESTART, turn.incident.title, args=args, key=f"attempt {attempt}")
 
 
 def _abandon(turn: Turn, why: str) -> Outcome:

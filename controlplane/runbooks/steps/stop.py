@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.domain.errors import Conflict
+from controlplane.domain.recovery.acts import Do
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
 from controlplane.runbooks.steps.base import Step, answer, finished, refusal, succeeded
@@ -30,6 +31,8 @@ class Stop(Step):
         if attempt is None:
             return {"attempt": turn.execution.attempt}
         _still_open(turn)
+        if attempt.state != AttemptState.EXITED:
+            turn.act(Do.KILL, turn.incident.title, args={"attempt": attempt.number})
         runs.mark_stopping(attempt, turn.now)
         runs.set_state(turn.run, expected=[RunState.RUNNING, RunState.WAITING], to=RunState.RECOVERING)
         grace = GRACE_S if turn.tried.try_number == 1 else 0.0

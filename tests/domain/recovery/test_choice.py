@@ -34,7 +34,7 @@ def test_a_suspected_hang_starts_the_runbook_which_waits_itself_before_it_harms(
     assert choose(diagnosis("hang", Stage.SUSPECT), facts(), POLICY).starts
 
 
-@pytest.mark.parametrize("klass", ["blind", "telemetry_lost", "correlated_loss"])
+@pytest.mark.parametrize("klass", ["blind", "telemetry_lost"])
 def test_trouble_with_our_own_sight_is_told_and_nothing_is_done(klass):
     assert choose(diagnosis(klass), facts(), POLICY).runbook is None
 
@@ -47,7 +47,9 @@ def test_trouble_with_our_own_sight_is_told_and_nothing_is_done(klass):
         ({"partition": "8 of 20 nodes fell silent together"}, "partition"),
         ({"mode": "watch"}, "watch"),
         ({"mode": "ask"}, "ask"),
-        ({"same_failures": 2}, "repeat"),
+        ({"storage": "the storage does not answer"}, "storage"),
+        ({"same_failures": 1}, "repeat"),
+        ({"tries": {"same nodes": 2}}, "ladder"),
         ({"bucket": EMPTY}, "bucket"),
         ({"fruitless": 1, "last_restart_at": NOW - 10}, "backoff"),
     ],

@@ -11,7 +11,9 @@ def node(name, state="healthy", age=2.0, **words):
 
 
 def pick(candidates, *, wanted=3, current=("n0", "n1", "n2"), exclude=()):
-    return choose_nodes(wanted=wanted, current=current, candidates=candidates, exclude=exclude, policy=POLICY)
+    return choose_nodes(
+        wanted=wanted, current=current, candidates=candidates, exclude=dict.fromkeys(exclude, "blamed"), policy=POLICY
+    )
 
 
 GOOD = [node("n0"), node("n1"), node("n2"), node("s0", "spare"), node("s1", "spare")]

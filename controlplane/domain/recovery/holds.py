@@ -1,0 +1,185 @@
+"""What keeps a chosen runbook from starting by itself, in the order of authority.
+
+A finished run, a person's word, a doubt about our own sight or the storage, the
+run's switch, and only then the economics of restarting.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from controlplane.domain.detection.policy import RunPolicy
+from controlplane.domain.diagnosis.diagnose import Diagnosis
+from controlplane.domain.recovery.guards import TokenBucket, backoff_s, within_share
+from controlplane.domain.recovery.responses import BACKWARDS, DRAIN, GONE, Plan
+
+
+class HeldBy(StrEnum):
+    """What keeps a chosen runbook from starting by itself."""
+
+    OPERATOR = "operator"
+    KILL_SWITCH = "kill switch"
+    PARTITION = "partition"
+    STORAGE = "storage"
+    WATCH = "watch"
+    ASK = "ask"
+    RULE = "rule"
+    PERSON = "person"
+    REPEAT = "repeat"
+    LADDER = "ladder"
+    SHARE = "share"
+    BUCKET = "bucket"
+    BACKOFF = "backoff"
+
+
+BY_ITSELF = frozenset({HeldBy.BACKOFF, HeldBy.STORAGE})
+"""Holds that end by themselves and that no approval shortens: nothing is proposed meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """The world as re-read at the moment of the choice.
+
+    `exited` says that the newest attempt has ended. `fruitless` counts earlier restarts
+    without a durable checkpoint since; `same_failures` those of them with this
+    diagnosis' fingerprint and without a node newly excluded; `tries` counts them by
+    rung of the ladder; `last_restart_at` is when the last one was launched.
+    `lately_excluded` are nodes that restarts left out within the blast window.
+    `partition` is the fleet machine's reason to hold, `storage` why the storage is not
+    trusted, each "" for none. `spares` counts free nodes.
+    """
+
+    now: float
+    mode: str
+    state: str
+    nodes: tuple[str, ...]
+    bucket: TokenBucket
+    exited: bool = False
+    held: bool = False
+    held_by: str = ""
+    kill_switch: bool = False
+    partition: str = ""
+    storage: str = ""
+    fruitless: int = 0
+    same_failures: int = 0
+    tries: Mapping[str, int] = field(default_factory=dict)
+    last_restart_at: float | None = None
+    lately_excluded: frozenset[str] = frozenset()
+    spares: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What the guards are asked: may this plan, leaving out these nodes, start now?"""
+
+    diagnosis: Diagnosis
+    plan: Plan
+    exclude: tuple[str, ...]
+    rung: str
+    facts: RunFacts
+    policy: RunPolicy
+
+
+Held = tuple[HeldBy, str] | None
+Guard = Callable[[Question], Held]
+
+
+def first_hold(question: Question) -> Held:
+    """Ask the guards in order; give the first that objects, or None."""
+    return next((held for guard in GUARDS if (held := guard(question))), None)
+
+
+def earliest(facts: RunFacts, policy: RunPolicy) -> float:
+    """When the pause after the last fruitless restart is over, in seconds since the epoch."""
+    if facts.last_restart_at is None:
+        return facts.now
+    return facts.last_restart_at + backoff_s(facts.fruitless, policy)
+
+
+def _operator(asked: Question) -> Held:
+    facts = asked.facts
+    return (HeldBy.OPERATOR, f"{facts.held_by or 'an operator'} holds the run") if facts.held else None
+
+
+def _kill_switch(asked: Question) -> Held:
+    return (HeldBy.KILL_SWITCH, "automation is switched off") if asked.facts.kill_switch else None
+
+
+def _partition(asked: Question) -> Held:
+    return (HeldBy.PARTITION, asked.facts.partition) if asked.facts.partition else None
+
+
+def _storage(asked: Question) -> Held:
+    if not asked.facts.storage or asked.plan.runbook == DRAIN:
+        return None
+    return HeldBy.STORAGE, f"{asked.facts.storage}; it goes on when the storage answers"
+
+
+def _mode(asked: Question) -> Held:
+    if asked.facts.mode == HeldBy.WATCH:
+        return HeldBy.WATCH, "the run is only watched"
+    if asked.facts.mode == HeldBy.ASK:
+        return HeldBy.ASK, "the run asks before it acts"
+    return None
+
+
+def _rule(asked: Question) -> Held:
+    if asked.diagnosis.mode == "act":
+        return None
+    return HeldBy.RULE, "the rule behind this finding is set to propose only"
+
+
+def _person(asked: Question) -> Held:
+    if not asked.plan.asks or _newly_excludes(asked):
+        return None
+    return HeldBy.PERSON, asked.plan.asks
+
+
+def _newly_excludes(asked: Question) -> bool:
+    """Leaving out a node that no earlier try left out is a new idea, not a repetition (methods 11.5)."""
+    return bool(set(asked.exclude) - asked.facts.lately_excluded)
+
+
+def _repeat(asked: Question) -> Held:
+    failures = asked.facts.same_failures + 1
+    if _newly_excludes(asked) or asked.diagnosis.klass in BACKWARDS or failures < asked.policy.same_failures:
+        return None
+    return HeldBy.REPEAT, f"it failed the same way {failures} times without new durable progress"
+
+
+def _ladder(asked: Question) -> Held:
+    tries = asked.facts.tries.get(asked.rung, 0)
+    if tries < asked.policy.rung_tries:
+        return None
+    return HeldBy.LADDER, f"{tries} launches of this kind brought no durable progress"
+
+
+def _share(asked: Question) -> Held:
+    """A lost group may be large where one place or the scheduler confirms it; else a tenth is the limit."""
+    facts = asked.diagnosis.facts
+    if asked.diagnosis.klass == GONE and (facts.get("domain") or facts.get("confirmed")):
+        return None
+    out = asked.facts.lately_excluded | set(asked.exclude) if asked.exclude else frozenset()
+    if within_share(out, len(asked.facts.nodes), asked.policy):
+        return None
+    return HeldBy.SHARE, f"more than {asked.policy.max_share:.0%} of the run's nodes would be left out"
+
+
+def _bucket(asked: Question) -> Held:
+    bucket, now = asked.facts.bucket, asked.facts.now
+    if bucket.has_token(now):
+        return None
+    minutes = bucket.next_token_s(now) / 60
+    return HeldBy.BUCKET, f"all restarts are spent; the next one is earned in {minutes:.0f} min"
+
+
+def _backoff(asked: Question) -> Held:
+    wait = earliest(asked.facts, asked.policy) - asked.facts.now
+    if wait <= 0:
+        return None
+    return HeldBy.BACKOFF, f"the last restart brought no durable progress, so the next one waits {wait:.0f} s"
+
+
+GUARDS: tuple[Guard, ...] = (
+    _operator, _kill_switch, _partition, _storage, _mode, _rule, _person, _repeat, _ladder, _share, _bucket, _backoff,
+)  # fmt: skip

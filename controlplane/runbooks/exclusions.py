@@ -1,0 +1,97 @@
+"""Take condemned nodes out of the pool, each once, with the evidence that condemns them.
+
+A node that an operator holds stays as it is: it is left out of the next attempt, and
+what automation would have done is told and proposed (methods 11.24).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from controlplane.domain.chronicle import sentences
+from controlplane.domain.diagnosis.diagnose import Diagnosis
+from controlplane.domain.errors import Conflict, NotFound, Refused
+from controlplane.domain.recovery.acts import Do
+from controlplane.domain.recovery.responses import GONE, condemned
+from controlplane.fleet import queries as fleet
+from controlplane.fleet.models import NodeState
+from controlplane.quarantine import actions as quarantine
+from controlplane.runbooks.turn import Turn
+
+
+def condemn(turn: Turn, diagnosis: Diagnosis) -> None:
+    """Quarantine every node that the diagnosis condemns."""
+    for node in condemned(diagnosis):
+        _quarantine(turn, diagnosis, node)
+
+
+def _quarantine(turn: Turn, diagnosis: Diagnosis, node: str) -> None:
+    key = f"incident:{turn.incident.pk}:quarantine:{node}"
+
+    def move() -> None:
+        quarantine.quarantine(
+            node, diagnosis.title, evidence(diagnosis, node), actor_kind="runbook", actor=turn.runbook.id,
+            incident_id=turn.incident.pk, key=key, now=turn.now, book=turn.book,
+        )  # fmt: skip
+
+    if _moved(turn, node, Do.QUARANTINE, diagnosis.title, move):
+        turn.tell("quarantine", sentences.quarantined(node, diagnosis.title), key=f"quarantine:{node}")
+
+
+def evidence(diagnosis: Diagnosis, node: str) -> list[dict[str, Any]]:
+    """Return the lines of evidence about a node and what runs in it, as the ledger keeps them."""
+    about = {f"node:{node}", *(line.entity for line in diagnosis.evidence if line.entity.startswith("gpu:"))}
+    return [
+        {"at": line.at, "weight": line.weight, "entity": line.entity, "text": line.text}
+        for line in diagnosis.evidence if line.entity in about
+    ]  # fmt: skip
+
+
+def drain(turn: Turn, diagnosis: Diagnosis, node: str) -> bool:
+    """Let a suspected node take no further attempt; False when that may not be."""
+    key = f"incident:{turn.incident.pk}:drain:{node}"
+
+    def move() -> None:
+        quarantine.move(
+            node, NodeState.DRAINING, diagnosis.title, actor_kind="runbook", actor=turn.runbook.id,
+            evidence=evidence(diagnosis, node), incident_id=turn.incident.pk, key=key, now=turn.now, book=turn.book,
+        )  # fmt: skip
+
+    return _moved(turn, node, Do.DRAIN, diagnosis.title, move)
+
+
+def set_aside(turn: Turn, diagnosis: Diagnosis, nodes: Sequence[str]) -> None:
+    """Mark the nodes of a lost group as suspect: no strike and no quarantine for what they share (L-07)."""
+    if diagnosis.klass != GONE:
+        return
+    for node in fleet.nodes_for(nodes):
+        if node.held or node.state not in (NodeState.HEALTHY, NodeState.SPARE):
+            continue
+        key = f"incident:{turn.incident.pk}:aside:{node.name}"
+        quarantine.move(
+            node.name, NodeState.SUSPECT, diagnosis.title, actor_kind="runbook", actor=turn.runbook.id,
+            incident_id=turn.incident.pk, key=key, now=turn.now, book=turn.book,
+        )  # fmt: skip
+
+
+def _moved(turn: Turn, node: str, do: Do, why: str, move: Callable[[], object]) -> bool:
+    """Try a move in the ledger; what forbids it is told, and what would have been done is proposed."""
+    try:
+        move()
+    except (Refused, Conflict, NotFound) as refusal:
+        turn.tell("hold", f"Node {node} is left out but not {PAST[do]}: {refusal}.", key=f"spared:{node}")
+        _propose(turn, node, do, why, str(refusal))
+        return False
+    turn.act(do, why, node=node, key="node")
+    return True
+
+
+PAST = {Do.QUARANTINE: "quarantined", Do.DRAIN: "drained"}
+
+
+def _propose(turn: Turn, node: str, do: Do, why: str, refusal: str) -> None:
+    """An operator's hold on a condemned node needs that operator; a node that is out already needs nobody."""
+    held = [item for item in fleet.nodes_for([node]) if item.held]
+    if held:
+        key = f"{turn.execution.attempt}"
+        turn.act(do, why, node=node, proposed=True, key=key)
+        turn.act(Do.PAGE, f"{why}; {refusal}", key=key)

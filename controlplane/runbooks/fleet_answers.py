@@ -1,0 +1,56 @@
+"""What follows from incidents of the fleet, which belong to no run.
+
+People are told as of a run's incidents. One thing is done unasked: a machine whose own
+word condemns it is kept out of training, also when nothing runs on it.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from controlplane.domain.chronicle.sentences import full_stop
+from controlplane.domain.diagnosis.diagnose import Diagnosis
+from controlplane.domain.errors import Conflict, NotFound, Refused
+from controlplane.domain.recovery.acts import Act, Do
+from controlplane.domain.recovery.choice import Decision
+from controlplane.domain.recovery.responses import condemned
+from controlplane.incidents import actions as incidents
+from controlplane.incidents import acts as records
+from controlplane.incidents import queries
+from controlplane.incidents.models import Incident, IncidentState
+from controlplane.incidents.telling import stream
+from controlplane.quarantine import actions as quarantine
+from controlplane.runbooks import attend, exclusions
+from controlplane.runs.book import Book
+from controlplane.runs.machines import fleet_hold
+
+NOTHING = Decision(runbook=None, why="it belongs to no run")
+
+
+def answer(moved: Iterable[Incident], now: datetime, *, book: Book) -> None:
+    """Tell and do what the fleet's incidents that have just moved ask for. Part of the caller's transaction."""
+    for incident in moved:
+        diagnosis = queries.diagnosis(incident, now)
+        if incident.run_id is not None or diagnosis is None or incident.state == IncidentState.RESOLVED:
+            continue
+        acts = attend.acts_for(incident, diagnosis, NOTHING)
+        if incident.decision.get("actions", []) != attend.shown(acts):
+            incidents.decide(incident, {"runbook": None, "held_by": None, "actions": attend.shown(acts)}, now)
+            attend.write(incident, acts, now, book)
+        if diagnosis.confirmed and diagnosis.mode == "act" and not fleet_hold():
+            _condemn(incident, diagnosis, now, book)
+
+
+def _condemn(incident: Incident, diagnosis: Diagnosis, now: datetime, book: Book) -> None:
+    for node in condemned(diagnosis):
+        key = f"incident:{incident.pk}:quarantine:{node}"
+        try:
+            quarantine.quarantine(
+                node, diagnosis.title, exclusions.evidence(diagnosis, node), actor_kind="runbook", actor="fleet",
+                incident_id=incident.pk, key=key, now=now, book=book,
+            )  # fmt: skip
+        except (Refused, Conflict, NotFound) as refusal:
+            told = full_stop(f"Node {node} was not quarantined: {refusal}")
+            book.tell(stream(incident), "hold", told, key=f"incident:{incident.pk}:spared:{node}")
+            continue
+        act = Act(do=Do.QUARANTINE, why=diagnosis.title, node=node, key="node")
+        records.record(act, now, incident=incident)
