@@ -15,6 +15,7 @@ from controlplane.domain.detection.hardware_rules import FLEET, Clock, Verdict, 
 from controlplane.domain.detection.hardware_state import Fault, HardwareState
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import ENDED, RunState
+from controlplane.domain.detection.storage_witness import lone
 from controlplane.domain.findings import Evidence, Finding, Stage
 from controlplane.domain.signals import Signal
 from controlplane.domain.signatures.table import QUARANTINE_NOW, Signature, by_id
@@ -201,7 +202,7 @@ def testimony(state: RunState, policy: RunPolicy, now: float) -> list[Evidence]:
         if _may_testify(state.hardware, fault, scope, since)
     ]
     lines = [line(fault, verdict, scope.clock) for fault, verdict in found if verdict.weight]
-    lines += _programs(found, state, now) + _reboots(state, scope, since)
+    lines += [*_programs(found, state, now), *_reboots(state, scope, since), *lone(state, policy, now)]
     lines = [said for said in lines if said.entity]
     return sorted(lines, key=lambda said: (-abs(said.weight), said.entity, said.text))[:MAX_TESTIMONY]
 

@@ -19,6 +19,7 @@ from controlplane.domain.detection.resume_state import ResumeState
 from controlplane.domain.detection.saves_state import SavesState
 from controlplane.domain.detection.slow_state import SlowState
 from controlplane.domain.detection.stagnation_state import StagnationState
+from controlplane.domain.detection.storage_state import StorageState
 
 MAX_RANKS = 65_536
 MAX_NODES = 16_384
@@ -145,6 +146,7 @@ class AttemptState:
     saved_ms: int = -1
     rewinds: int = 0
     rewound_steps: int = 0
+    rewound_at: float = 0.0
     leap_step: int | None = None
     leap_run: int = 0
     leaps: int = 0
@@ -271,6 +273,7 @@ class RunState:
     stagnation: StagnationState = field(default_factory=StagnationState)
     resume: ResumeState = field(default_factory=ResumeState)
     hardware: HardwareState = field(default_factory=HardwareState)
+    storage: StorageState = field(default_factory=StorageState)
     told: dict[str, Told] = field(default_factory=dict)
 
     @property

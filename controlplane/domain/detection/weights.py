@@ -29,6 +29,8 @@ MINORITY = 3.0
 BEHIND = 3.0
 ABSENT = 3.5
 REBOOTED = 3.0
+LONE_SLOW_PROBE = 2.0
+STORAGE = 4.0
 
 COMMON_EXCEPTION = 6.0
 
@@ -38,3 +40,6 @@ EARLY_SIGN = 1.0
 
 SLOW_RANK = 4.0
 SLOW_DATA = 4.0
+SAME_STEP = 6.0
+POISON = 6.0
+"""What repeats on different machines outweighs what one rank of the last attempt showed."""
