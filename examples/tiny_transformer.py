@@ -31,6 +31,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--checkpoint-every", type=int, default=20, help="steps between checkpoints")
     parser.add_argument("--evaluate-every", type=int, default=0, help="steps between evaluations (0: never)")
     parser.add_argument("--checkpoints", help="folder for checkpoints when no launcher names one")
+    parser.add_argument("--keep", type=int, default=3, help="complete checkpoints that stay")
     parser.add_argument("--batch", type=int, default=8, help="sequences per rank and step")
     parser.add_argument("--length", type=int, default=64, help="tokens per sequence")
     parser.add_argument("--width", type=int, default=64)
@@ -107,8 +108,7 @@ def main() -> None:
     shift = torch.zeros((), dtype=torch.int64)  # batches left out so far; saved, so that a restart keeps it
     state = {"model": model, "optimizer": optimizer, "shift": shift}
 
-    if args.checkpoints:
-        watch.checkpoints.use(args.checkpoints)
+    watch.checkpoints.use(args.checkpoints, keep=args.keep)
     step = watch.checkpoints.load(state)
     ddp = watch.ddp(DistributedDataParallel(model))
 

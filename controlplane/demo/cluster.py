@@ -36,15 +36,13 @@ env = {{ OMP_NUM_THREADS = "1", MKL_NUM_THREADS = "1", MIDDLEWATCH_DEMO_FAULTS =
 preload = {preload}
 """
 SABOTAGE = str(ROOT / "controlplane/demo/sabotage.py")
+CHECKPOINT_EVERY = 15
+KEPT = 10
+"""Checkpoints that stay, so that a rollback finds one from a hundred steps before."""
 TRAINER = (
-    sys.executable,
-    SABOTAGE,
-    str(ROOT / "examples/tiny_transformer.py"),
-    "--step-s",
-    "0.25",
-    "--checkpoint-every",
-    "15",
-)
+    sys.executable, SABOTAGE, str(ROOT / "examples/tiny_transformer.py"), "--step-s", "0.25",
+    "--checkpoint-every", str(CHECKPOINT_EVERY), "--keep", str(KEPT),
+)  # fmt: skip
 PRELOAD = ("torch", "torch._dynamo", "middlewatch_agent.hooks.checkpoints", "middlewatch_agent.hooks.ddp")
 
 
@@ -103,6 +101,14 @@ class Cluster:
     def faults(self) -> Path:
         """Return the folder in which the ranks look for what to do wrong."""
         return self.home / "faults"
+
+    def run_folders(self) -> list[Path]:
+        """Return the folders of the runs' checkpoints."""
+        return [path for path in self.checkpoints.iterdir() if path.is_dir()]
+
+    def saved(self) -> list[Path]:
+        """Return the checkpoints that lie there, whole or not."""
+        return [path for folder in self.run_folders() for path in folder.glob("step-*")]
 
     def ask(self, kind: str, **what: object) -> None:
         """Leave a request for the ranks' saboteurs (controlplane.demo.sabotage)."""

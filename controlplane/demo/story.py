@@ -17,8 +17,9 @@ POLL_S = 0.2
 AGENTS_LIMIT_S = 30.0
 FIRST_STEP_LIMIT_S = 120.0
 RECOVERY_LIMIT_S = 120.0
-STEADY_STEPS = 30  # what the hang rule needs before it trusts its median
 PERSON = "person"
+STEADY_STEPS = 30
+"""What the hang rule needs before it trusts its median."""
 
 
 class Failed(MiddlewatchError):
@@ -46,9 +47,9 @@ class Story:
         self.narrator.say(f"the run trains: step {self._run()['high_water_step']}")
         self.steady()
 
-    def steady(self) -> None:
-        """Wait until this attempt has a checkpoint of its own, step times enough to judge by, and no trouble open."""
-        self._wait(self._is_steady, FIRST_STEP_LIMIT_S, "a fresh checkpoint and a steady pace")
+    def steady(self, steps: int = STEADY_STEPS) -> None:
+        """Wait until this attempt has a checkpoint of its own, `steps` to judge by, and no trouble open."""
+        self._wait(lambda: self._is_steady(steps), FIRST_STEP_LIMIT_S, "a fresh checkpoint and a steady pace")
 
     def suffer(self, fault: Fault, rank: int) -> FaultReport:
         """Hurt the run by `fault` and follow the recovery to its end."""
@@ -58,7 +59,7 @@ class Story:
         self.narrator.chapter(fault.sentence.format(**spread))
         began = time.time()
         fault.hurt(self.cluster, victim)
-        incident = self._follow(known, began)
+        incident = self._follow(fault, known, began)
         return self._measure(fault, incident, began)
 
     def _victim(self, rank: int) -> RankProcess:
@@ -67,21 +68,33 @@ class Story:
                 return process
         raise Failed(f"rank {rank} does not run")
 
-    def _follow(self, known: int, began: float) -> dict[str, Any] | None:
-        """Repeat the chronicle as it grows, until the run makes new steps or time is up."""
+    def _follow(self, fault: Fault, known: int, began: float) -> dict[str, Any] | None:
+        """Repeat the chronicle as it grows, until the run makes new steps or time is up; heal what needs it."""
         limit = time.monotonic() + RECOVERY_LIMIT_S
-        heard = 0
+        heard, sick = 0, fault.heals_after_s is not None
         while time.monotonic() < limit:
-            incident = self._incident_after(known)
+            if sick and time.time() - began >= (fault.heals_after_s or 0.0):
+                fault.heal(self.cluster)
+                self.narrator.told(time.time() - began, "(the demonstration ends its fault)")
+                sick = False
+            incident = self._incident_of(fault, known)
             if incident:
                 heard = self._repeat(incident["id"], heard, began)
-                if incident["mitigated_at"] and not self._executes(incident):
+                if self._is_over(incident) and not sick:
                     self._repeat(incident["id"], heard, began)
                     return self._incident(incident["id"])
             self.narrator.status(f"{time.time() - began:.0f} s since the fault, step {self._run()['high_water_step']}")
             time.sleep(POLL_S)
-        found = self._incident_after(known)
+        found = self._incident_of(fault, known)
         return self._incident(found["id"]) if found else None
+
+    def _is_over(self, incident: dict[str, Any]) -> bool:
+        return bool(incident["mitigated_at"] or incident["resolved_at"]) and not self._executes(incident)
+
+    def _incident_of(self, fault: Fault, known: int) -> dict[str, Any] | None:
+        """Return the fault's own incident if there is one, else the first that came after it."""
+        later = sorted((row for row in self._incidents() if row["id"] > known), key=lambda row: row["id"])
+        return next((row for row in later if row["class"] == fault.klass), later[0] if later else None)
 
     def _repeat(self, incident: int, heard: int, began: float) -> int:
         for entry in self._chronicle(incident, heard):
@@ -101,15 +114,15 @@ class Story:
             klass=incident["class"],
             detected_s=_since(incident["opened_at"], began),
             decided_s=_since(incident["decided_at"], began),
-            resumed_s=_since(incident["mitigated_at"], began),
+            resumed_s=_since(incident["mitigated_at"] or incident["resolved_at"], began),
             steps_lost=incident["losses"].get("steps"),
             unattended=PERSON not in actors,
         )
 
-    def _is_steady(self) -> bool:
+    def _is_steady(self, steps: int) -> bool:
         run = self._run()
         attempt = self.client.get(f"/runs/{self.run}/attempts?limit=1")["items"][0]
-        if attempt["last_step"] is None or attempt["last_step"] - attempt["resume_step"] < STEADY_STEPS:
+        if attempt["last_step"] is None or attempt["last_step"] - attempt["resume_step"] < steps:
             return False
         if any(row["state"] != "resolved" for row in self._incidents()):
             return False
@@ -130,9 +143,6 @@ class Story:
 
     def _newest_incident(self) -> int:
         return max((row["id"] for row in self._incidents()), default=0)
-
-    def _incident_after(self, known: int) -> dict[str, Any] | None:
-        return min((row for row in self._incidents() if row["id"] > known), key=lambda row: row["id"], default=None)
 
     def _incident(self, number: int) -> dict[str, Any]:
         found: dict[str, Any] = self.client.get(f"/incidents/{number}")

@@ -6,6 +6,7 @@ meet pipes in their places, and no process is touched.
 """
 
 import os
+import stat
 import threading
 import time
 from collections.abc import Iterable
@@ -17,8 +18,8 @@ AHEAD = 6
 """Checkpoints whose shards are blocked before they are written."""
 
 
-def block(folder: Path, steps: Iterable[int], ranks: int) -> list[Path]:
-    """Put pipes in the places of the probe file and of every rank's shard of `steps`; give the pipes."""
+def block(folder: Path, steps: Iterable[int], ranks: int) -> None:
+    """Put pipes in the places of the probe file beside `folder` and of every rank's shard of `steps`."""
     pipes = [folder.parent / PROBE]
     for step in steps:
         place = folder / f"step-{step}"
@@ -27,16 +28,17 @@ def block(folder: Path, steps: Iterable[int], ranks: int) -> list[Path]:
     for pipe in pipes:
         pipe.unlink(missing_ok=True)
         os.mkfifo(pipe)
-    return pipes
 
 
-def release(pipes: Iterable[Path]) -> None:
+def release(folder: Path) -> None:
     """Let everybody who waits go on, and take the pipes away."""
-    for pipe in pipes:
+    for pipe in [folder.parent / PROBE, *folder.glob("step-*/*.distcp")]:
         with suppress(OSError):
+            if not stat.S_ISFIFO(pipe.lstat().st_mode):
+                continue
             reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+            pipe.unlink(missing_ok=True)
             threading.Thread(target=_drain, args=(reader,), daemon=True).start()
-        pipe.unlink(missing_ok=True)
 
 
 def _drain(reader: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from controlplane.demo import warden
 from controlplane.demo.client import Client
 from controlplane.demo.cluster import HEAD, HEARTBEAT_S, Cluster, Job
-from controlplane.demo.faults import Fault
+from controlplane.demo.faults import FAULTS, Fault
 from controlplane.demo.narrator import Narrator
 from controlplane.demo.report import FaultReport
 from controlplane.demo.story import Story
@@ -86,8 +86,8 @@ class World:
         story.first_steps()
         rows = []
         for number, fault in enumerate(faults):
+            story.steady(fault.steady_steps)
             rows.append(story.suffer(fault, VICTIMS[number % len(VICTIMS)]))
-            story.steady()
         return rows
 
     def story(self) -> Story:
@@ -107,6 +107,6 @@ class World:
     def tell_how_to_hurt(self) -> None:
         """Say how to go on by hand."""
         self.narrator.chapter("The run goes on. Hurt it yourself from another terminal")
-        for kind in ("crash", "hang", "node-loss"):
+        for kind in FAULTS:
             self.narrator.block(f"    .venv/bin/python manage.py hurt {kind} {self.home}")
         self.narrator.block(f"  Pages: {self.plane.url}   Ctrl-C ends it.")

@@ -22,7 +22,11 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--faults", default=",".join(faults.FAULTS), help="which faults, in which order")
+        parser.add_argument(
+            "--faults",
+            default=",".join(faults.DEFAULT),
+            help=f"which faults, in which order: {', '.join(faults.FAULTS)}",
+        )
         parser.add_argument("--exit", action="store_true", help="end after the table; exit status 1 if one failed")
         parser.add_argument("--report", type=Path, help="write what was measured as JSON")
         parser.add_argument("--port", type=int, help="port of the pages (default: a free one)")

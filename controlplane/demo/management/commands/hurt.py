@@ -1,6 +1,8 @@
 """Hurt the run of a demonstration that is up, by hand."""
 
+import time
 from argparse import ArgumentParser
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,5 +29,10 @@ class Command(BaseCommand):
                 fault.hurt(cluster, process)
                 sentence = fault.sentence.format(rank=process.rank, node=process.node, pid=process.pid)
                 self.stdout.write(sentence)
+                if fault.heals_after_s is not None:
+                    self.stdout.write(f"it ends by itself after {fault.heals_after_s:.0f} s, or with Ctrl-C")
+                    with suppress(KeyboardInterrupt):
+                        time.sleep(fault.heals_after_s)
+                    fault.heal(cluster)
                 return
         raise CommandError(f"--rank: rank {options['rank']} does not run now")
