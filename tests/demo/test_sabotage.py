@@ -58,7 +58,7 @@ def test_a_later_request_takes_the_place_of_an_earlier_one(cluster):
 
 
 def test_whoever_writes_into_a_blocked_folder_waits_until_it_is_free(cluster, monkeypatch):
-    monkeypatch.setattr(Cluster, "ranks", lambda self: [victim()] * 2)
+    monkeypatch.setattr(Cluster, "ranks", lambda _: [victim()] * 2)
     block_storage(cluster, victim())
     shard = cluster.checkpoints / "demo" / "step-45" / "__1_0.distcp"
     done = threading.Event()
@@ -78,7 +78,7 @@ def test_whoever_writes_into_a_blocked_folder_waits_until_it_is_free(cluster, mo
 
 
 def test_what_was_saved_before_is_left_alone_by_both(cluster, monkeypatch):
-    monkeypatch.setattr(Cluster, "ranks", lambda self: [victim()])
+    monkeypatch.setattr(Cluster, "ranks", lambda _: [victim()])
     kept = cluster.checkpoints / "demo" / "step-30" / "__0_0.distcp"
     kept.write_bytes(b"weights")
     block_storage(cluster, victim())
