@@ -3,16 +3,37 @@
 
 import os
 import sys
+from contextlib import nullcontext
+from pathlib import Path
 
 from controlplane.embedded import running
+from controlplane.embedded.errors import CannotStart
 
 STARTS_ITS_OWN = ("serve", "demo")
+IN_A_SCRATCH_DATABASE = ("replay",)
 
 
 def main() -> None:
     """Run the command named on the command line, against what runs from the home unless an address is given."""
+    if set(sys.argv[1:2]) & set(IN_A_SCRATCH_DATABASE):
+        from controlplane.embedded import scratch  # noqa: PLC0415 - other commands need none of it
+
+        place = scratch.serving(os.environ, Path(__file__).resolve().parent)
+    else:
+        place = nullcontext()
+    try:
+        with place:
+            execute()
+    except CannotStart as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def execute() -> None:
+    """Let Django run the command."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.base")
-    if not set(sys.argv[1:2]) & set(STARTS_ITS_OWN):
+    if not set(sys.argv[1:2]) & {*STARTS_ITS_OWN, *IN_A_SCRATCH_DATABASE}:
         running.join(os.environ)
     from django.core.management import execute_from_command_line  # noqa: PLC0415 - settings read the environment
     from django.db import OperationalError  # noqa: PLC0415

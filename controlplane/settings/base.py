@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "controlplane.runbooks",
     "controlplane.watch",
     "controlplane.analytics",
+    "controlplane.replay",
     "controlplane.ingest",
     "controlplane.web",
     "controlplane.demo",

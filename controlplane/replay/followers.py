@@ -1,0 +1,152 @@
+"""Keep the reducers in memory between writes: a quiet hour costs no transaction.
+
+Each follower shows its reducer what arrives and asks it what follows. Only when
+something follows, or when rows have to be right for a decision, everything that waited
+is written by the same functions that write it live (watch.pipeline, watch.fleet).
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from controlplane.domain.detection.fleet import FleetMachine
+from controlplane.domain.detection.run import RunMachine
+from controlplane.domain.findings import Finding
+from controlplane.domain.signals import Signal
+from controlplane.incidents.models import Incident
+from controlplane.runs import actions as runs
+from controlplane.runs import queries as run_queries
+from controlplane.runs.machines import FLEET, Held, machine_name
+from controlplane.runs.models import Attempt, Run, RunState
+from controlplane.runs.times import seconds
+from controlplane.watch import fleet as fleet_watch
+from controlplane.watch import pipeline
+from controlplane.watch.pipeline import Heard
+
+OWNER = "replay"
+FOREVER_S = timedelta(days=3650).total_seconds()
+AT_ONCE = frozenset({"attempt.started", "attempt.exited", "command.result"})
+"""Events whose rows the next decision needs."""
+FLEET_AT_ONCE = frozenset({"node.hello", "command.result"})
+SILENT_POLL_S = 1.0
+MAX_WAITING = 20_000
+"""Signals that may wait to be written."""
+IDLE = frozenset({"node.heartbeat"})
+
+
+def _hold(name: str, now: datetime, run: Run | None = None) -> Held:
+    held = runs.lease_machine(name, OWNER, now, FOREVER_S, run=run)
+    assert held is not None, "nobody else works on this database"  # noqa: S101
+    return held
+
+
+class FleetFollower:
+    """The reducer of the fleet."""
+
+    def __init__(self, now: datetime) -> None:
+        """Begin with an empty fleet."""
+        self._held = _hold(FLEET, now)
+        self.reducer = FleetMachine()
+        self._waiting: list[Signal] = []
+        self._judged: list[Finding] = []
+        self.news = False
+
+    def hear(self, signals: Sequence[Signal], now: datetime) -> None:
+        """Take in what belongs to no run."""
+        mine = [signal for signal in signals if signal.run is None]
+        fleet_watch.hear(self.reducer, mine, now)
+        self._waiting += mine
+        self.news |= any(signal.kind in FLEET_AT_ONCE for signal in mine) or len(self._waiting) > MAX_WAITING
+
+    def sweep(self, runs_followed: Iterable["RunFollower"], now: datetime) -> None:
+        """Judge; whatever is found is news."""
+        at = seconds(now)
+        self.reducer.awake(at)
+        known = fleet_watch.ask(self.reducer, lambda: [one.reducer.view(at) for one in runs_followed], now)
+        self._judged += self.reducer.sweep(at, known)
+        self.news |= bool(self._judged)
+
+    def due(self, now: float) -> float | None:
+        """Give the earliest moment after `now` at which the fleet could be judged otherwise by itself."""
+        due = getattr(self.reducer, "due", None)
+        if due is not None:
+            moment: float | None = due(now)
+            return moment
+        view = self.reducer.view(now)
+        if view.silent:
+            return now + SILENT_POLL_S
+        falls = [at + self.reducer.policy.silence_s for at in view.nodes.values() if at is not None]
+        return min((moment for moment in falls if moment > now), default=None)
+
+    def write(self, now: datetime) -> list[Incident]:
+        """Write everything that waits; return the incidents that moved."""
+        signals, self._waiting = self._waiting, []
+        judged, self._judged = self._judged, []
+        self.news = False
+        with transaction.atomic():
+            return fleet_watch.commit(self._held, self.reducer, signals, judged, cursor=0, now=now)
+
+
+class RunFollower:
+    """The reducer of one run, and the attempts it knows."""
+
+    def __init__(self, run: Run, now: datetime) -> None:
+        """Begin before the first event."""
+        self.run = run
+        self._held = _hold(machine_name(run), now, run)
+        self.reducer = RunMachine(run.name, run_queries.policy(run))
+        self.attempts: list[Attempt] = []
+        self._heard = Heard([])
+        self._nodes: frozenset[str] = frozenset({run.launcher})
+        self.news = False
+        self.steps = 0
+
+    @property
+    def over(self) -> bool:
+        """Say whether nothing about the run is open any more."""
+        return self.run.state in (RunState.COMPLETED, RunState.STOPPED)
+
+    def hear(self, signals: Sequence[Signal], now: datetime) -> bool:
+        """Take in what the run and its nodes said; say whether it was more than signs of life."""
+        name, nodes = self.run.name, self._nodes
+        said = [one for one in signals if one.run == name or (one.run is None and one.node in nodes)]
+        if not said:
+            return False
+        heard = pipeline.hear(self.run, self.reducer, said, self.attempts, rested=self._heard.rested, now=now)
+        self._heard.signals += heard.signals
+        self._heard.rested = heard.rested
+        kinds = {signal.kind for signal in heard.signals}
+        self.news |= bool(kinds & AT_ONCE) or len(self._heard.signals) > MAX_WAITING
+        self.steps += sum(signal.kind == "rank.step" for signal in heard.signals)
+        self._nodes = frozenset({self.run.launcher, *self.reducer.nodes(), *self._newest_nodes()})
+        return not kinds <= IDLE
+
+    def sweep(self, now: datetime) -> None:
+        """Judge; whatever is found is news."""
+        at = seconds(now)
+        self.reducer.awake(at)
+        self._heard.judged += self.reducer.sweep(at)
+        self.news |= bool(self._heard.judged)
+
+    def write(self, now: datetime) -> list[Incident]:
+        """Write everything that waits; return the incidents that moved."""
+        heard, self._heard = self._heard, Heard([], rested=self._heard.rested)
+        self.news = False
+        with transaction.atomic():
+            pipeline.lock(self.run)
+            changed = pipeline.commit(self.run, self._held, self.reducer, heard, cursor=0, now=now)
+        self.refresh()
+        return changed
+
+    def refresh(self) -> None:
+        """Read what executions and people have changed meanwhile; rest when our own stop is marked."""
+        self.attempts = pipeline.newest_attempts(self.run)
+
+    def rest(self, now: datetime) -> None:
+        """Let the reducer know at once that we stop the attempt it watches."""
+        quiet = pipeline.hear(self.run, self.reducer, [], self.attempts, rested=self._heard.rested, now=now)
+        self._heard.rested = quiet.rested
+
+    def _newest_nodes(self) -> list[str]:
+        return self.attempts[0].nodes if self.attempts else []

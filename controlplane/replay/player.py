@@ -1,0 +1,211 @@
+"""Play a trace: the virtual clock jumps from one moment at which something can happen to the next.
+
+At each moment arrivals reach the reducers and the reducers are asked. Nothing is
+written until something follows from it; then everything that waited is written, and
+people, incidents, runbooks and agents have their turn, as live tasks would give it.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Min
+
+from controlplane.fleet import actions as fleet
+from controlplane.fleet import queries as fleet_queries
+from controlplane.incidents.models import Incident, IncidentState
+from controlplane.replay import report
+from controlplane.replay.agents import Agents
+from controlplane.replay.attempts import Numbers
+from controlplane.replay.clock import BASE, BASE_S, at, t_of, t_of_seconds
+from controlplane.replay.errors import TraceError
+from controlplane.replay.expand import Arrival, Feed
+from controlplane.replay.followers import OWNER, FleetFollower, RunFollower
+from controlplane.replay.inbox import Inbox
+from controlplane.replay.people import People
+from controlplane.replay.stage import Stage
+from controlplane.replay.trace import Trace
+from controlplane.runbooks.models import Execution, ExecutionState, StepRun
+from controlplane.runs.book import Book
+from controlplane.watch import pipeline, results
+
+GROUP_S = 0.5
+"""Arrivals that are taken in together, as one live sweep would find them."""
+IDLE_S = 30.0
+"""Longest time between two looks."""
+SOON_S = 1.0
+PATIENCE_S = 60.0
+"""Longest time between two looks at an incident about which nothing is new."""
+PATIENCE_SHARE = 8.0
+"""What is open is looked at after this part of the time that nothing was new."""
+PATIENT_STEPS = frozenset({"await_progress"})
+"""Steps that wait for what the trace brings, not for a time."""
+
+Progress = Callable[[float, int], None]
+
+
+class Player:
+    """One replay of one trace, in a database that holds nothing else."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        overrides: Mapping[str, Any],
+        *,
+        complain: Callable[[str], None],
+        progress: Progress = lambda _t, _events: None,
+        speed: float | None = None,
+    ) -> None:
+        """Build the world of the trace's header.
+
+        Raises:
+            TraceError: the header or a setting does not fit.
+        """
+        self._trace, self._progress, self._speed = trace, progress, speed
+        self._feed = Feed(trace)
+        self._stage = Stage(trace.header)
+        self._stage.build(self._feed, overrides)
+        self._inbox, self._numbers = Inbox(), Numbers()
+        self._agents = Agents(self._feed)
+        self._people = People(self._stage, self._feed, complain)
+        self._fleet = FleetFollower(BASE)
+        self._runs = {run.name: RunFollower(run, BASE) for run in self._stage.runs}
+        self._open = False
+        self._news_t = 0.0
+        self._timer: float | None = None
+
+    def play(self) -> dict[str, Any]:
+        """Play to the end of the trace and return the report.
+
+        Raises:
+            TraceError: a line does not fit.
+        """
+        t, began = 0.0, time.monotonic()
+        while (following := self._next(t)) is not None:
+            t, arrivals = following
+            self._pace(t, began)
+            self._round(t, arrivals)
+            self._progress(t, self._inbox.events)
+        end_t = self._trace.ended_at or t
+        self._write(at(end_t))
+        return report.report(self._trace.name, self._stage.runs, end_t)
+
+    def _next(self, t: float) -> tuple[float, list[Arrival]] | None:
+        """Give the next moment at which anything can happen and what arrives then, None after the end."""
+        arrival, wake = self._feed.next_t(), self._wake(t)
+        end_t = self._trace.ended_at
+        if end_t is not None and min(wake, arrival if arrival is not None else wake) > end_t:
+            return None
+        if arrival is None or wake < arrival:
+            return wake, []
+        arrivals = self._feed.take(min(arrival + GROUP_S, wake))
+        return (arrivals[-1].t if arrivals else arrival), arrivals
+
+    def _wake(self, t: float) -> float:
+        wake = min(self._timer if self._timer is not None else t + IDLE_S, t + IDLE_S)
+        return max(wake, t + 0.001)
+
+    def _pace(self, t: float, began: float) -> None:
+        if self._speed:
+            time.sleep(max(0.0, began + t / self._speed - time.monotonic()))
+
+    def _round(self, t: float, arrivals: list[Arrival]) -> None:
+        now = at(t)
+        acts = [one for one in arrivals if one.operator is not None or one.answers is not None]
+        moved = self._hear(arrivals, now)
+        self._fleet.sweep(self._runs.values(), now)
+        for run in self._runs.values():
+            run.sweep(now)
+        news = bool(acts) or self._fleet.news or any(run.news for run in self._runs.values())
+        if news or (moved and self._open):
+            self._news_t = t
+        if news or (self._open and (moved or self._due(t))):
+            self._act(acts, now)
+        self._timer = self._next_timer(t)
+
+    def _hear(self, arrivals: list[Arrival], now: datetime) -> bool:
+        """Take arrivals in; say whether any run heard more than signs of life."""
+        signals = []
+        for arrival in arrivals:
+            if arrival.event is None and arrival.beat is None:
+                continue
+            run = self._runs.get(arrival.event.run or "") if arrival.event else None
+            if run is not None:
+                if arrival.event and arrival.event.kind == "attempt.started":
+                    self._flush(signals, now)
+                self._numbers.translate(arrival, run)
+            signals += self._inbox.take(arrival)
+        return self._flush(signals, now)
+
+    def _flush(self, signals: list[Any], now: datetime) -> bool:
+        self._fleet.hear(signals, now)
+        moved = [run.hear(signals, now) for run in self._runs.values()]
+        signals.clear()
+        return any(moved)
+
+    def _due(self, t: float) -> bool:
+        return self._timer is not None and t >= self._timer - 0.001
+
+    def _act(self, acts: list[Arrival], now: datetime) -> None:
+        """Write what waited, then give people, runbooks and agents their turn."""
+        changed = self._write(now)
+        for act in acts:
+            self._people.act(act, now)
+            wrong = self._agents.learn(act.answers) if act.answers else ""
+            if wrong:
+                raise TraceError(act.line, wrong)
+        for name, run in self._runs.items():
+            pipeline.follow_up(run.run, changed[name], OWNER, now)
+            run.refresh()
+            run.rest(now)
+        self._expire(now)
+        self._open = Incident.objects.filter(state=IncidentState.OPEN).exists() or _live().exists()
+        self._agents.take_up()
+
+    def _write(self, now: datetime) -> dict[str, list[Incident]]:
+        self._inbox.write()
+        self._fleet.write(now)
+        self._stage.join_members([node.name for node in fleet_queries.all_nodes()])
+        return {name: run.write(now) for name, run in self._runs.items()}
+
+    def _expire(self, now: datetime) -> None:
+        with transaction.atomic():
+            book = Book(now)
+            for command in fleet.expire_commands(now):
+                results.ended(command, now, book)
+            book.write()
+
+    def _next_timer(self, t: float) -> float | None:
+        """Give the earliest moment at which something could change by itself."""
+        now_s = BASE_S + t
+        moments = [run.reducer.due(now_s) for run in self._runs.values()]
+        timers = [t_of_seconds(moment) for moment in moments if moment is not None]
+        timers.append(self._fleet_due(t))
+        if self._open:
+            timers += self._timers_of_work(t)
+        return min((timer for timer in timers if timer > t), default=None)
+
+    def _fleet_due(self, t: float) -> float:
+        due = self._fleet.due(BASE_S + t)
+        return t_of_seconds(due) if due is not None else t + IDLE_S
+
+    def _timers_of_work(self, t: float) -> list[float]:
+        waits = _live().exclude(pk__in=_patient()).aggregate(first=Min("wake_at"))["first"]
+        timers = [t + min(PATIENCE_S, max(SOON_S, (t - self._news_t) / PATIENCE_SHARE))]
+        if waits is not None:
+            timers.append(max(t_of(waits) or 0.0, t + SOON_S / 2))
+        decisions = Incident.objects.filter(state=IncidentState.OPEN).values_list("decision", flat=True)
+        pauses = [decision.get("not_before") for decision in decisions]
+        return timers + [t_of_seconds(pause) for pause in pauses if isinstance(pause, int | float)]
+
+
+def _live() -> Any:
+    return Execution.objects.filter(state__in=(ExecutionState.RUNNING, ExecutionState.WAITING))
+
+
+def _patient() -> list[int]:
+    """Find executions whose step waits for progress alone."""
+    waiting = StepRun.objects.filter(finished_at=None, name__in=PATIENT_STEPS)
+    return list(waiting.values_list("execution_id", flat=True))
