@@ -12,6 +12,7 @@ KLASS = "loss_anomaly"
 BEFORE_S = 60.0
 MANY_RANKS = 4
 MAX_NAMED = 64
+SEVERAL = 2
 
 FINGERPRINTS = {
     SPIKE: "loss spike",
@@ -106,12 +107,7 @@ def _main(run: str, attempt: AttemptState, numbers: LossState, watch: Watch) -> 
         if alone is not None:
             text = f"rank {alone} alone reports a loss or gradient that is no finite number"
             return _line(watch, f"rank:{alone}", weights.ALONE_NOT_FINITE, text, kind)
-        who = _broken(numbers, watch)
-        text = (
-            f"{len(who)} ranks report that the loss {what} is no finite number"
-            if len(who) > 1
-            else f"the loss {what} is no finite number"
-        )
+        text = f"{_who(attempt, numbers, watch)}the loss {what} is no finite number"
         return _line(watch, "workload", weights.NUMERICS, text, kind)
     if watch.kind == SCALE:
         return _line(
@@ -131,6 +127,14 @@ def _spread(watch: Watch) -> str:
 
 def _line(watch: Watch, entity: str, weight: float, text: str, kind: str) -> Evidence:
     return Evidence(at=watch.onset_at, entity=entity, weight=weight, text=text, kind=kind)
+
+
+def _who(attempt: AttemptState, numbers: LossState, watch: Watch) -> str:
+    """Say how many ranks report it, in words that do not change with every further one."""
+    count, ranks = len(_broken(numbers, watch)), attempt.world_size or len(attempt.ranks)
+    if count < SEVERAL:
+        return ""
+    return f"all {ranks} ranks report that " if count >= ranks else "several ranks report that "
 
 
 def _broken(numbers: LossState, watch: Watch) -> list[int]:

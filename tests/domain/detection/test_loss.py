@@ -153,6 +153,7 @@ def test_what_all_ranks_report_blames_no_rank():
         run.send("rank.log", rank=rank, node=f"n{rank}", stream="stderr", text=f"loss is nan at step {run.step + 1}")
     run.sweep(later=2)
     assert run.log[-1].facts["ranks"] == list(range(8))
+    assert run.log[-1].evidence[0].text.startswith("all 8 ranks report")
     assert {line.entity for line in run.log[-1].evidence} == {"workload"}
 
 
