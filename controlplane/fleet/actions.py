@@ -2,7 +2,7 @@
 
 from controlplane.fleet.commands import expire_commands, lease_commands, recall_commands, record_result, send_command
 from controlplane.fleet.enrolment import create_enrolment_token, enrol, revoke, rotate
-from controlplane.fleet.nodes import hello, hold_node, move_node, seen
+from controlplane.fleet.nodes import hello, hold_node, move_node, seen, set_probation
 
 __all__ = [
     "create_enrolment_token",
@@ -18,4 +18,5 @@ __all__ = [
     "rotate",
     "seen",
     "send_command",
+    "set_probation",
 ]

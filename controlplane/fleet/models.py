@@ -39,6 +39,7 @@ class Node(models.Model):
     capabilities = models.JSONField(default=list)
     enrolled_at = models.DateTimeField()
     last_seen_at = models.DateTimeField(null=True)
+    probation_until = models.DateTimeField(null=True, help_text="back from quarantine: used last, strikes count double")
 
     def __str__(self) -> str:
         """Return its name."""

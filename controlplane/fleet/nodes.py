@@ -112,3 +112,8 @@ def hold_node(name: str, *, held: bool) -> Node:
     if not Node.objects.filter(name=name).update(held=held):
         raise NotFound(f"there is no node {name}")
     return Node.objects.get(name=name)
+
+
+def set_probation(name: str, until: datetime) -> None:
+    """Note until when a node that came back is used last."""
+    Node.objects.filter(name=name).update(probation_until=until)

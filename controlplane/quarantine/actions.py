@@ -5,19 +5,27 @@ that an operator holds is not touched by automation, in either direction.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.errors import Conflict, NotFound, Refused
+from controlplane.domain.fleet import removals, strikes
+from controlplane.domain.fleet.identity import Kinship
+from controlplane.domain.fleet.states import BANNED
 from controlplane.fleet import actions as fleet
+from controlplane.fleet import queries as fleet_queries
 from controlplane.fleet.models import Node, NodeState
+from controlplane.fleet.queries import Returned
+from controlplane.quarantine import queries
 from controlplane.quarantine.models import LedgerEntry
 from controlplane.runs.book import Book
 
 PERSON = "person"
+RUNBOOK = "runbook"
+OUT = (NodeState.QUARANTINED, NodeState.REPAIRING, NodeState.PROVING)
 
 
 def move(
@@ -38,7 +46,7 @@ def move(
 
     Raises:
         NotFound: no such node.
-        Refused: a hold keeps automation away.
+        Refused: a hold keeps automation away, or runbooks have quarantined too many nodes lately.
         Conflict: the node cannot go there from where it is.
     """
     with transaction.atomic():
@@ -48,13 +56,38 @@ def move(
             return written
         if node.held and actor_kind != PERSON:
             raise Refused(f"{name} is held by an operator")
+        if to == NodeState.QUARANTINED and actor_kind == RUNBOOK:
+            _check_removals(incident_id, now, strike=strike)
         entry = LedgerEntry.objects.create(
             node=node, at=now, from_state=node.state, to_state=to, reason=reason, strike=strike, key=key,
             evidence=[dict(line) for line in evidence], actor_kind=actor_kind, actor=actor, incident_id=incident_id,
         )  # fmt: skip
         fleet.move_node(name, expected=node.state, to=to, reason=reason, actor_kind=actor_kind, now=now)
+        _note_probation(entry, name)
         _tell(entry, name, now, book)
     return entry
+
+
+def _check_removals(incident_id: int | None, now: datetime, *, strike: bool) -> None:
+    """Bound how fast automation empties the fleet (methods 8); a group's loss is one decision."""
+    if not strike and incident_id and LedgerEntry.objects.filter(incident_id=incident_id, **_REMOVED).exists():
+        return
+    nodes = fleet_queries.all_nodes().count()
+    taken = queries.removals(now, timedelta(seconds=removals.horizon_s(nodes)))
+    bucket = removals.bucket(nodes, [at.timestamp() for at in taken], now.timestamp())
+    if not bucket.has_token(now.timestamp()):
+        minutes = f"{bucket.next_token_s(now.timestamp()) / 60:.0f} min"
+        raise Refused(f"automation has quarantined {len(taken)} nodes lately and may take the next in {minutes}")
+
+
+_REMOVED = {"to_state": NodeState.QUARANTINED, "actor_kind": RUNBOOK, "strike": False}
+
+
+def _note_probation(entry: LedgerEntry, name: str) -> None:
+    """A node that comes back from quarantine is used last, and what it does counts double (methods 8)."""
+    back = entry.from_state in OUT and entry.to_state in (NodeState.SPARE, NodeState.HEALTHY)
+    if back:
+        fleet.set_probation(name, entry.at + timedelta(seconds=strikes.PROBATION_S))
 
 
 def _locked(name: str) -> Node:
@@ -145,3 +178,25 @@ def leave(nodes: Sequence[str], why: str, *, now: datetime, key: str, book: Book
     idle = Node.objects.filter(name__in=nodes, state=NodeState.HEALTHY, held=False).values_list("name", flat=True)
     for name in sorted(idle):
         move(name, NodeState.SPARE, why, actor_kind="runbook", now=now, key=f"{key}:{name}", book=book)
+
+
+def refuse(returned: Returned, *, now: datetime, book: Book | None = None) -> LedgerEntry | None:
+    """Keep out a machine that is recognised under another name (L-01).
+
+    None when it is kept out already or a person let it in knowing that. It is no strike: the
+    machine has its strikes under the other name. A node that an operator holds stays as it is (`Refused`).
+    """
+    name, before = returned.node.name, returned.before
+    if returned.node.state in BANNED or _let_in_by_person(returned):
+        return None
+    what = "the same machine as" if returned.kinship is Kinship.SAME else "a machine with GPUs of"
+    reason = f"is {what} node {before.name}, which is {before.state}: {before.state_reason}"
+    return move(
+        name, NodeState.QUARANTINED, f"node {name} {reason}", actor_kind="system", actor="identity", now=now,
+        key=f"returned:{name}:{returned.node.incarnation}:{before.name}", book=book,
+    )  # fmt: skip
+
+
+def _let_in_by_person(returned: Returned) -> bool:
+    newest = queries.entries(returned.node.name).first()
+    return newest is not None and newest.actor_kind == PERSON and newest.at > returned.before.state_since

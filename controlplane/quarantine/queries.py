@@ -2,10 +2,17 @@
 
 from datetime import datetime, timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
+from controlplane.domain.fleet import strikes as strike_rules
+from controlplane.domain.fleet.strikes import Mark, offences
 from controlplane.fleet.models import Node, NodeState
 from controlplane.quarantine.models import LedgerEntry
+
+RUNBOOK = "runbook"
+MAX_MARKS = 1_000
+_OUT = (NodeState.QUARANTINED, NodeState.REPAIRING, NodeState.PROVING)
+_RELEASED = Q(from_state__in=_OUT, to_state__in=(NodeState.SPARE, NodeState.HEALTHY))
 
 
 def entries(node: str) -> QuerySet[LedgerEntry]:
@@ -19,6 +26,30 @@ def kept_out() -> QuerySet[Node]:
     return Node.objects.filter(state__in=states).order_by("state_since")
 
 
-def strikes(node: str, now: datetime, window: timedelta = timedelta(days=30)) -> int:
-    """Count the strikes of a node within `window` (L-03)."""
-    return LedgerEntry.objects.filter(node__name=node, strike=True, at__gt=now - window).count()
+def marks(node: str) -> list[Mark]:
+    """Return the strikes of a node and its releases, oldest first; a record of years is a few rows."""
+    rows = LedgerEntry.objects.filter(node__name=node).filter(Q(strike=True) | _RELEASED).order_by("at", "id")
+    return [
+        Mark(at=at.timestamp(), strike=strike, release=not strike)
+        for at, strike in rows.values_list("at", "strike")[:MAX_MARKS]
+    ]
+
+
+def strikes(node: str, now: datetime) -> int:
+    """Count the offences of a node that have not faded (L-03, methods 8)."""
+    return offences(marks(node), now.timestamp())
+
+
+def needs_repair(node: str, now: datetime) -> bool:
+    """Say whether the node failed too often lately to come back without a repair (methods 8)."""
+    return strike_rules.needs_repair(marks(node), now.timestamp())
+
+
+def removals(now: datetime, within: timedelta) -> list[datetime]:
+    """Return when automation took nodes out of training; what one incident of a group took counts once (L-07)."""
+    rows = LedgerEntry.objects.filter(to_state=NodeState.QUARANTINED, actor_kind=RUNBOOK, at__gt=now - within)
+    seen: dict[object, datetime] = {}
+    for pk, at, strike, incident_id in rows.order_by("at", "id").values_list("pk", "at", "strike", "incident_id"):
+        one = ("group", incident_id) if incident_id and not strike else ("node", pk)
+        seen.setdefault(one, at)
+    return list(seen.values())

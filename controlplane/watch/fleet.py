@@ -1,41 +1,49 @@
 """Feed the reducer of the whole fleet: who said hello, who was heard, who fell silent.
 
-It reads the events that belong to no run. What it finds holds automation back or
-is told; it never acts on a run.
+It reads the events that belong to no run. What it finds holds automation back, is told,
+or becomes an incident of the run whose nodes it is about; it never acts on a run itself.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from django.db import transaction
 
-from controlplane.domain.detection.fleet import NO_WITNESS, FleetMachine, Witness
+from controlplane.domain.chronicle import sentences
+from controlplane.domain.detection.fleet import NO_WITNESS, FleetMachine, KeptOut, Witness
 from controlplane.domain.detection.view import RunView
-from controlplane.domain.errors import MiddlewatchError
+from controlplane.domain.errors import MiddlewatchError, Refused
 from controlplane.domain.findings import Finding
-from controlplane.domain.fleet.states import KEPT_OUT
+from controlplane.domain.recovery.acts import Act, Do
 from controlplane.domain.signals import Signal
 from controlplane.events import queries as events
 from controlplane.events.queries import StoredEvent
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import queries as fleet_queries
+from controlplane.fleet.models import Node
 from controlplane.incidents import actions as incidents
+from controlplane.incidents import acts
 from controlplane.incidents.models import Incident
 from controlplane.live import actions as live
+from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks import fleet_answers
 from controlplane.runs import actions as runs
 from controlplane.runs import queries as run_queries
 from controlplane.runs.book import Book
 from controlplane.runs.leases import Look
 from controlplane.runs.machines import FLEET, Held
+from controlplane.runs.models import Run
 from controlplane.runs.times import moment, seconds
-from controlplane.watch import results
+from controlplane.watch import pipeline, results, wake
 from controlplane.watch.memory import Memory
 from controlplane.watch.sweeping import CHUNK, sweep
 
 log = logging.getLogger(__name__)
+
+MAX_KEY = 200
 
 memory: Memory[FleetMachine] = Memory()
 
@@ -62,7 +70,7 @@ class _Sweep:
     def _commit(self, held: Held, reducer: FleetMachine, found: Sequence[StoredEvent], *, caught_up: bool) -> None:
         signals = [event.signal() for event in found]
         hear(reducer, signals, self.now)
-        judged = reducer.sweep(seconds(self.now), _witness(reducer, self.now)) if caught_up else []
+        judged = reducer.sweep(seconds(self.now), ask(reducer, _views, self.now)) if caught_up else []
         cursor = found[-1].id if found else held.machine.cursor
         commit(held, reducer, signals, judged, cursor=cursor, now=self.now)
 
@@ -84,16 +92,44 @@ def commit(
 ) -> list[Incident]:
     """Write findings, nodes and the reducer's state together; return the incidents that moved.
 
-    Part of the caller's transaction.
+    Part of the caller's transaction. What a run has to answer becomes an incident of
+    that run, and the run is woken.
     """
     book = Book(now)
-    changed = incidents.record(None, judged, now, book=book)
+    changed = _record(judged, now, book)
     fleet_answers.answer(changed, now, book=book)
     _write(signals, now, book)
+    _tell_drains(reducer, signals, book)
     doubt = reducer.view(seconds(now)).hold
     runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=now, hold=doubt)
     book.write()
     return changed
+
+
+def _record(judged: Sequence[Finding], now: datetime, book: Book) -> list[Incident]:
+    """Write the fleet's own findings first, then each run's, under the locks that its sweeps take."""
+    changed = incidents.record(None, [item for item in judged if item.run is None], now, book=book)
+    for name in sorted({item.run for item in judged if item.run is not None}):
+        run = Run.objects.filter(name=name).first()
+        if run is not None:
+            pipeline.lock(run)
+            changed += incidents.record(run, [item for item in judged if item.run == name], now, book=book)
+            transaction.on_commit(partial(wake.run, name))
+    return changed
+
+
+def _tell_drains(reducer: FleetMachine, signals: Sequence[Signal], book: Book) -> None:
+    """Tell once who drained what at the scheduler; Middlewatch leaves it alone (requirements L-09)."""
+    spoken = {str(signal.data.get("node")) for signal in signals if signal.kind == "scheduler.node"}
+    groups: dict[tuple[str, str], list[str]] = {}
+    drained = reducer.drained() if spoken else {}
+    for name in sorted(spoken & drained.keys()):
+        reason, owner, _ = drained[name]
+        groups.setdefault((reason, owner), []).append(name)
+    for (reason, owner), names in groups.items():
+        told = sentences.drained(names, reason, owner)
+        since = max(drained[name][2] for name in names)
+        book.tell("fleet", "finding", told, key=f"drained:{names[0]}:{since}"[:MAX_KEY])
 
 
 def _observe(reducer: FleetMachine, signal: Signal, now: datetime) -> None:
@@ -107,7 +143,7 @@ def _write(signals: Sequence[Signal], now: datetime, book: Book) -> None:
     """Write hellos, last sights and command results; one row each, sights in a few."""
     for signal in signals:
         if signal.kind == "node.hello":
-            _hello(signal, now)
+            _hello(signal, now, book)
     for at, names in _sights(signals):
         fleet.seen(names, moment(at))
     results.record(signals, now, book)
@@ -115,11 +151,27 @@ def _write(signals: Sequence[Signal], now: datetime, book: Book) -> None:
         live.touch("fleet", urgent=False)
 
 
-def _hello(signal: Signal, now: datetime) -> None:
+def _hello(signal: Signal, now: datetime, book: Book) -> None:
     try:
-        fleet.hello(signal, now)
+        node = fleet.hello(signal, now)
+        returned = fleet_queries.returned(node.name, now) if node and not node.identity_conflict else None
+        if returned is not None:
+            _refuse(returned, now, book)
     except MiddlewatchError as error:
         log.warning("the hello of %s was not taken: %s", signal.node, error)
+
+
+def _refuse(returned: fleet_queries.Returned, now: datetime, book: Book) -> None:
+    """Take no machine in that the ledger keeps out under another name (requirements L-01)."""
+    name = returned.node.name
+    try:
+        entry = quarantine.refuse(returned, now=now, book=book)
+    except Refused as error:
+        told = f"Node {name} is the machine that is kept out as {returned.before.name}, but {error}."
+        book.tell("fleet", "hold", told, key=f"returned:{name}:{returned.node.incarnation}"[:MAX_KEY])
+        return
+    if entry is not None:
+        acts.record(Act(do=Do.REFUSE, node=name, why=entry.reason, key=f"ledger:{entry.pk}"), now)
 
 
 def _sights(signals: Iterable[Signal]) -> list[tuple[float, list[str]]]:
@@ -133,14 +185,27 @@ def _sights(signals: Iterable[Signal]) -> list[tuple[float, list[str]]]:
     return [(max(last[name] for name in names), sorted(names)) for _, names in sorted(groups.items())]
 
 
-def _witness(reducer: FleetMachine, now: datetime) -> Witness:
-    """Ask the runs about their nodes, only when somebody is silent."""
-    if not reducer.view(seconds(now)).silent:
+def ask(reducer: FleetMachine, views: Callable[[], Iterable[RunView]], now: datetime) -> Witness:
+    """Ask the runs and the ledger about the nodes, when the reducer needs to know.
+
+    `views` is called only when somebody is silent, broken, or kept out and might train all the same.
+    """
+    at = seconds(now)
+    if not reducer.asks(at):
         return NO_WITNESS
-    return witness(view for run in run_queries.awake() if (view := run_queries.view(run)) is not None)
+    kept_out = fleet_queries.kept_out()
+    return Witness.of(
+        views() if kept_out or reducer.has_faults() or reducer.in_doubt(at) else (),
+        kept_out={node.name: _kept_out(node) for node in kept_out},
+        disputed=fleet_queries.in_conflict(),
+        spares=len(fleet_queries.spares()),
+    )
 
 
-def witness(views: Iterable[RunView]) -> Witness:
-    """Put together what the runs' reducers and the ledger know of the nodes."""
-    kept_out = fleet_queries.all_nodes().filter(state__in=KEPT_OUT).values_list("name", flat=True)
-    return Witness.of(views, kept_out=kept_out)
+def _kept_out(node: Node) -> KeptOut:
+    return KeptOut(state=node.state, since=seconds(node.state_since), why=node.state_reason)
+
+
+def _views() -> list[RunView]:
+    """Read what the runs' reducers knew at their last sweep; restoring them is dear, so nobody asks without need."""
+    return [view for run in run_queries.awake() if (view := run_queries.view(run)) is not None]

@@ -189,6 +189,14 @@ def quarantined(node: str, reason: str) -> str:
     return full_stop(f"Quarantined node {node}{told}")
 
 
+def drained(nodes: Sequence[str], reason: str, owner: str) -> str:
+    """Tell that nodes were drained at the scheduler by somebody else."""
+    who = f" by {owner}" if owner else ""
+    why = f" ({reason})" if reason else ""
+    several = "are" if len(nodes) > 1 else "is"
+    return full_stop(f"{listed(nodes)} {several} drained at the scheduler{who}{why}; Middlewatch leaves that alone")
+
+
 def released(node: str, to: str, by: str) -> str:
     """Tell that a node may be used again."""
     return f"{by} released node {node}, which is {to} now."

@@ -11,9 +11,11 @@ from typing import Any, Self
 
 from controlplane.domain.detection import (
     codec,
+    faults,
     fleet_health,
     fleet_ledger,
     fleet_loss,
+    hardware,
     hearing,
     maintenance,
     reading,
@@ -29,6 +31,7 @@ from controlplane.domain.signals import Signal
 SNAPSHOT_VERSION = 2
 FORGET_S = 86_400.0
 MAX_LABEL = 16
+DRAINS = frozenset({"draining", "drained"})
 
 ASK_EVERY_S = 30.0
 """How often the ledger is held against the allocations at least (requirements L-04: every minute)."""
@@ -59,8 +62,10 @@ class FleetMachine:
             self._scheduler(signal)
         elif signal.kind == maintenance.KIND:
             maintenance.take(self._state.maintenance, signal)
-        elif signal.kind in hearing.KINDS:
+        if signal.kind in hearing.KINDS:
             hearing.take(node.hearing, signal)
+        if signal.kind in faults.KINDS:
+            faults.take(self._state.hardware, signal)
 
     def sweep(self, now: float, witness: Witness = NO_WITNESS) -> list[Finding]:
         """Judge at `now`; give only findings that are new or have changed."""
@@ -74,17 +79,40 @@ class FleetMachine:
         found += fleet_ledger.strays(state, now, witness) + fleet_ledger.disputes(state, now, witness)
         if witness.strays is not None:
             state.asked_at = now
+            found += self._faults(now, witness)
         _forget(state, now)
         return News(state.told).of(found)
 
-    def asks(self, now: float, *, kept_out: bool) -> bool:
-        """Say whether the sweep at `now` needs the views of the runs: somebody is silent, or the ledger is due.
-
-        `kept_out` says whether the ledger keeps any node out.
-        """
+    def _faults(self, now: float, witness: Witness) -> list[Finding]:
+        """Judge the parts of idle machines; what struck a member of a run is judged there."""
         state = self._state
-        ledger_due = (kept_out or bool(state.strays)) and now - (state.asked_at or 0.0) >= ASK_EVERY_S
-        return ledger_due or state.group.open or bool(fleet_loss.silent_nodes(state, self.policy, now))
+        for name in witness.members & state.nodes.keys():
+            state.nodes[name].member_at = now
+        theirs = {
+            fault.node
+            for fault in state.hardware.faults.values()
+            if (node := state.nodes.get(fault.node)) is None or fault.last_at <= (node.member_at or 0.0)
+        }
+        aside = theirs | witness.members | witness.busy | witness.kept_out
+        return hardware.findings(state.hardware, hardware.fleet_scope(self._clock, aside=aside), self.policy, now)
+
+    def _clock(self, node: str, at_ms: int) -> tuple[float, float] | None:
+        measured = self.skew(node)
+        return (at_ms / 1000 - measured[0], measured[1]) if measured else None
+
+    def asks(self, now: float) -> bool:
+        """Say whether the sweep at `now` needs to know more: of the runs' nodes, or what the ledger says by now."""
+        ledger_due = now - (self._state.asked_at or 0.0) >= ASK_EVERY_S
+        return ledger_due or self.in_doubt(now)
+
+    def in_doubt(self, now: float) -> bool:
+        """Say whether somebody is silent, so that the runs are the witnesses."""
+        state = self._state
+        return state.group.open or bool(state.strays) or bool(fleet_loss.silent_nodes(state, self.policy, now))
+
+    def has_faults(self) -> bool:
+        """Say whether any part of a machine is known to have failed, so that it matters whose machine it is."""
+        return bool(self._state.hardware.faults)
 
     def due(self, now: float) -> float | None:
         """Give the earliest moment after `now` at which a sweep could say something new by itself."""
@@ -92,11 +120,10 @@ class FleetMachine:
         moments = (sight.due(state.sight, policy, now), fleet_loss.due(state, policy, now))
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def drained(self) -> dict[str, tuple[str, str]]:
-        """Give the nodes that somebody drained at the scheduler, with the reason and who did it."""
-        words = ("draining", "drained")
+    def drained(self) -> dict[str, tuple[str, str, int]]:
+        """Give the nodes that are drained at the scheduler: the reason, by whom, and since when by its clock (ms)."""
         nodes = self._state.nodes.items()
-        return {name: (node.reason, node.owner) for name, node in nodes if node.scheduler in words}
+        return {name: (node.reason, node.owner, node.drained_ms) for name, node in nodes if node.drained_ms >= 0}
 
     def in_maintenance(self, node: str, now: float) -> bool:
         """Say whether a node's silence is announced at `now`."""
@@ -154,9 +181,14 @@ class FleetMachine:
 
     def _scheduler(self, signal: Signal) -> None:
         node = self._state.nodes.get(reading.text(signal.data, "node"))
-        if node is not None and signal.at_ms >= node.scheduler_ms:
-            node.scheduler, node.scheduler_ms = reading.text(signal.data, "state").lower(), signal.at_ms
-            node.reason, node.owner = reading.text(signal.data, "reason"), reading.text(signal.data, "owner")
+        if node is None or signal.at_ms < node.scheduler_ms:
+            return
+        node.scheduler, node.scheduler_ms = reading.text(signal.data, "state").lower(), signal.at_ms
+        node.reason, node.owner = reading.text(signal.data, "reason"), reading.text(signal.data, "owner")
+        if node.scheduler not in DRAINS:
+            node.drained_ms = -1
+        elif node.drained_ms < 0:
+            node.drained_ms = signal.at_ms
 
 
 def _labels(data: Mapping[str, Any]) -> dict[str, str]:

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from controlplane.domain.detection.hardware_state import HardwareState
 from controlplane.domain.detection.hearing_state import Hearing
 from controlplane.domain.detection.maintenance_state import Maintenance, Overrun
-from controlplane.domain.detection.state import ENDED, LIVE, SightState, Told
+from controlplane.domain.detection.state import COMPLETED, ENDED, LIVE, SightState, Told
 from controlplane.domain.detection.view import NodeView, RunView
 
 WATCHED = frozenset({LIVE, ENDED})
@@ -17,19 +18,22 @@ class FleetNode:
     """One node as the fleet's reducer sees it.
 
     `answered` means that a run has gone on without it since it fell silent, so its
-    silence is old news until it speaks again.
+    silence is old news until it speaks again; `member_at` is when it was last known to be
+    part of a run, whose machine judges what happened until then.
     """
 
     last_at: float | None = None
     labels: dict[str, str] = field(default_factory=dict)
     scheduler: str = ""
     scheduler_ms: int = -1
+    drained_ms: int = -1
     reason: str = ""
     owner: str = ""
     told_serial: int = 0
     told_at: float | None = None
     told_klass: str = ""
     answered: bool = False
+    member_at: float | None = None
     hearing: Hearing = field(default_factory=Hearing)
 
 
@@ -72,6 +76,7 @@ class FleetState:
     strays: dict[str, float] = field(default_factory=dict)
     disputed: dict[str, float] = field(default_factory=dict)
     asked_at: float | None = None
+    hardware: HardwareState = field(default_factory=HardwareState)
     sight: SightState = field(default_factory=SightState)
     told: dict[str, Told] = field(default_factory=dict)
 
@@ -101,7 +106,8 @@ class Witness:
 
     `busy` are the run's to judge, or kept out of training anyway; `advancing` are outlived
     by a step of their run; `stalled` belong to a run that stands still; `homes` gives
-    each member's run and attempt. `disputed` are names that two machines claim, `strays`
+    each member's run and attempt, `members` are those of every attempt, under way or not.
+    `disputed` are names that two machines claim, `strays`
     kept-out nodes in an allocation (None: nobody was asked); `spares` counts the free spare nodes.
     """
 
@@ -110,6 +116,7 @@ class Witness:
     stalled: frozenset[str] = frozenset()
     kept_out: frozenset[str] = frozenset()
     homes: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    members: frozenset[str] = frozenset()
     strays: tuple[Stray, ...] | None = None
     disputed: frozenset[str] | None = None
     spares: int | None = None
@@ -125,7 +132,8 @@ class Witness:
     ) -> Self:
         """Gather what the runs' views say beside what the ledger knows."""
         ledger = kept_out or {}
-        seen = [(view, node) for view in views for node in view.nodes if node.member]
+        going = [view for view in views if view.state != COMPLETED]
+        seen = [(view, node) for view in going for node in view.nodes if node.member]
         watched = [(view, node) for view, node in seen if view.state in WATCHED or node.verdict or view.troubled]
         return cls(
             busy=frozenset(node.name for _, node in watched) | {*ledger},
@@ -133,6 +141,7 @@ class Witness:
             stalled=frozenset(node.name for view, node in seen if view.overdue or view.troubled),
             kept_out=frozenset(ledger),
             homes={node.name: (view.run, view.attempt) for view, node in watched if view.attempt is not None},
+            members=frozenset(node.name for _, node in seen),
             strays=tuple(_strays(seen, ledger)),
             disputed=None if disputed is None else frozenset(disputed),
             spares=spares,
@@ -143,7 +152,9 @@ def _strays(seen: Iterable[tuple[RunView, NodeView]], ledger: Mapping[str, KeptO
     """An attempt that ran before the node was kept out is recovery's to end; one that began later is a mistake."""
     for view, node in seen:
         kept = ledger.get(node.name)
-        if kept is not None and view.state == LIVE and view.attempt is not None and (view.began_at or 0.0) > kept.since:
+        if kept is None or kept.state == "draining" or view.attempt is None:
+            continue
+        if view.state == LIVE and (view.began_at or 0.0) > kept.since:
             yield Stray(node=node.name, run=view.run, attempt=view.attempt, kept_out=kept)
 
 

@@ -27,6 +27,9 @@ USABLE = frozenset({"healthy", "spare"})
 KEPT_OUT = frozenset({"draining", "quarantined", "repairing", "proving", "retired"})
 """States whose nodes are never given to a new attempt."""
 
+BANNED = KEPT_OUT - {"draining"}
+"""States in which a machine is kept out whatever name it uses; one that drains still works."""
+
 
 def may_move(old: str, new: str) -> bool:
     """Say whether the ledger knows the move from `old` to `new`."""

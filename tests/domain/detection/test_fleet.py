@@ -269,16 +269,15 @@ def test_a_node_that_is_quarantined_while_it_trains_is_recoverys_to_take_out():
     assert fleet.log == []
 
 
-def test_the_ledger_is_held_against_allocations_twice_a_minute_while_somebody_is_kept_out():
+def test_the_ledger_is_held_against_allocations_twice_a_minute():
     fleet = Fleet()
-    asked = [fleet.machine.asks(fleet.now, kept_out=True)]
+    asked = [fleet.machine.asks(fleet.now)]
     fleet.witness = Witness.of([], kept_out={})
     fleet.wait(5)
-    asked += [fleet.machine.asks(fleet.now + later, kept_out=True) for later in (1, 29)]
-    assert asked == [True, False, False]
+    asked += [fleet.machine.asks(fleet.now + later) for later in (1, 29)]
     fleet.witness = Witness()
     fleet.wait(30)
-    assert [fleet.machine.asks(fleet.now, kept_out=kept) for kept in (True, False)] == [True, False]
+    assert [*asked, fleet.machine.asks(fleet.now)] == [True, False, False, True]
 
 
 def test_two_machines_under_one_name_are_told_until_one_is_left():
@@ -307,7 +306,10 @@ def test_a_reader_that_stays_deaf_is_told_once_for_all_nodes_that_have_it():
 def test_who_is_drained_at_the_scheduler_is_known_with_reason_and_owner():
     fleet = Fleet()
     fleet.send("scheduler.node", "n1", node="n3", state="DRAINED", reason="disk", owner="ana")
-    assert fleet.machine.drained() == {"n3": ("disk", "ana")}
+    since = fleet.now * 1000
+    fleet.wait(1)
+    fleet.send("scheduler.node", "n1", node="n3", state="drained", reason="disk", owner="ana")
+    assert fleet.machine.drained() == {"n3": ("disk", "ana", since)}
     fleet.send("scheduler.node", "n1", node="n3", state="idle")
     assert fleet.machine.drained() == {}
 
