@@ -18,6 +18,9 @@ from controlplane.domain.findings import Evidence, Finding, Stage
 DETECTOR = "D-03"
 MAX_LINES = 48
 SILENT_BEATS = 2
+LOCAL = "local"
+EVERYWHERE = "*"
+"""The place of a failure that most ranks shared."""
 
 
 def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
@@ -29,13 +32,31 @@ def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
     if not dead and attempt.state != ENDED:
         return []
     death = state.death
-    first = death.found_at is None
     if death.found_at is None:
-        death.found_at = now
-    if not first and now - death.told_at < policy.settle_s:
-        return []
-    death.told_at = now
+        death.found_at = death.told_at = now
+    elif death.news > death.told_news:
+        if now < death.told_at + policy.settle_s:
+            return []
+        death.told_at = now
+    death.told_news = death.news
     return [_finding(state, attempt, dead, policy, now)]
+
+
+def due(state: RunState, policy: RunPolicy, now: float) -> float | None:
+    """Give when companions' reports are taken in, when silence speaks, or when survivors are told of."""
+    attempt, death = state.live, state.death
+    if attempt is None or death.found_at is None:
+        return None
+    quiet_s = min(policy.silence_s, SILENT_BEATS * policy.heartbeat_s)
+    moments = [death.found_at + no_exit_s(attempt, policy), death.found_at + quiet_s]
+    if death.news > death.told_news:
+        moments.append(death.told_at + policy.settle_s)
+    return min((moment for moment in moments if moment > now), default=None)
+
+
+def no_exit_s(attempt: AttemptState, policy: RunPolicy) -> float:
+    """Give how long survivors may take to end by themselves; our own launcher ends them within moments."""
+    return policy.no_exit_local_s if attempt.scheduler == LOCAL else policy.no_exit_s
 
 
 def _finding(
@@ -46,6 +67,7 @@ def _finding(
     lines = [*_exit_lines(attempt, dead, exits), *_others(state, attempt, dead, policy, now)]
     first = _first(dead, exits)
     klass = _klass(attempt, found_at, policy, now)
+    _remember(state, attempt, dead, exits, first)
     state.death.klass = klass
     return Finding(
         key=f"{state.run}/{attempt.number}/crash",
@@ -63,6 +85,18 @@ def _finding(
     )
 
 
+def _remember(
+    state: RunState, attempt: AttemptState, dead: Mapping[int, RankState], exits: Mapping[int, Exit], first: int | None
+) -> None:
+    """Keep what makes this failure comparable with those of other attempts."""
+    death = state.death
+    death.sign = exits[first].sign if first is not None else (attempt.ended_reason or "unknown")
+    death.clear = first is not None and exits[first].weight > 0
+    death.place = dead[first].node if first is not None else ""
+    if _shared(attempt, exits) is not None:
+        death.place = EVERYWHERE
+
+
 def _entity(attempt: AttemptState, exits: Mapping[int, Exit], first: int | None) -> str:
     if _shared(attempt, exits) is not None:
         return "workload"
@@ -71,7 +105,7 @@ def _entity(attempt: AttemptState, exits: Mapping[int, Exit], first: int | None)
 
 def _klass(attempt: AttemptState, found_at: float, policy: RunPolicy, now: float) -> str:
     """A crash whose survivors do not end is its own class after a while (requirements D-03)."""
-    over = attempt.ended_at is not None or now - found_at < policy.no_exit_s
+    over = attempt.ended_at is not None or now < found_at + no_exit_s(attempt, policy)
     return "crash" if over or not _survivors(attempt) else "crash_no_exit"
 
 
@@ -95,39 +129,38 @@ def _exit_lines(attempt: AttemptState, dead: Mapping[int, RankState], exits: Map
     lines = [] if shared is None else [_common(dead, exits, shared)]
     for number, exit_ in sorted(exits.items()):
         weight = exit_.weight
-        if exit_.kind == shared:
+        if exit_.sign == shared:
             continue
         if exit_.open:
             weight = weights.PEER_RESET if caused else weights.FIRST_TO_EXIT if number == earliest else 0.0
-        lines.append(_line(number, dead[number], weight, exit_.text))
+        lines.append(_line(number, dead[number], weight, exit_.text, exit_.kind))
     return lines
 
 
 def _shared(attempt: AttemptState, exits: Mapping[int, Exit]) -> str | None:
-    """Give the kind of exception that most ranks raised alike: the workload's own (methods 7b)."""
-    kinds = Counter(
-        exit_.kind for exit_ in exits.values() if exit_.weight == weights.EXCEPTION and not _is_signal(exit_)
+    """Give the sign of the exception that most ranks raised alike: the workload's own (methods 7b)."""
+    signs = Counter(
+        exit_.sign for exit_ in exits.values() if exit_.weight == weights.EXCEPTION and not _is_signal(exit_)
     )
-    kind, count = kinds.most_common(1)[0] if kinds else ("", 0)
-    return kind if count > 1 and 2 * count >= len(attempt.ranks) else None
+    sign, count = signs.most_common(1)[0] if signs else ("", 0)
+    return sign if count > 1 and 2 * count >= len(attempt.ranks) else None
 
 
 def _is_signal(exit_: Exit) -> bool:
     return re.match(r"SIG|signal", exit_.kind) is not None
 
 
-def _common(dead: Mapping[int, RankState], exits: Mapping[int, Exit], kind: str) -> Evidence:
-    numbers = [number for number, exit_ in exits.items() if exit_.kind == kind]
+def _common(dead: Mapping[int, RankState], exits: Mapping[int, Exit], sign: str) -> Evidence:
+    numbers = [number for number, exit_ in exits.items() if exit_.sign == sign]
     at = min(dead[number].exited_at or 0.0 for number in numbers)
     text = f"{len(numbers)} ranks {exits[min(numbers)].text}"
-    return Evidence(at=at, entity="workload", weight=weights.COMMON_EXCEPTION, text=text)
+    return Evidence(at=at, entity="workload", weight=weights.COMMON_EXCEPTION, text=text, kind="same exception")
 
 
-def _line(number: int, rank: RankState, weight: float, text: str) -> Evidence:
+def _line(number: int, rank: RankState, weight: float, text: str, kind: str) -> Evidence:
     where = f" on {rank.node}" if rank.node else ""
-    return Evidence(
-        at=rank.exited_at or 0.0, entity=f"rank:{number}", weight=weight, text=f"rank {number}{where} {text}"
-    )
+    text = f"rank {number}{where} {text}"
+    return Evidence(at=rank.exited_at or 0.0, entity=f"rank:{number}", weight=weight, text=text, kind=kind)
 
 
 def _others(
@@ -135,7 +168,7 @@ def _others(
 ) -> list[Evidence]:
     """Speak of those that say nothing while most of their peers died, and of those that left early."""
     lines = [
-        _line(number, rank, weights.LEFT_EARLY, "ended with status 0 while its peers went on")
+        _line(number, rank, weights.LEFT_EARLY, "ended with status 0 while its peers went on", "left early")
         for number, rank in sorted(attempt.ranks.items())
         if rank.ended_well and dead and not any(judge(other).weight > 0 for other in dead.values())
     ]
@@ -144,7 +177,7 @@ def _others(
         for node in sorted({attempt.ranks[number].node for number in missing}):
             at = state.nodes[node].last_at or now
             text = f"node {node} says nothing while its peers report errors"
-            lines.append(Evidence(at=at, entity=f"node:{node}", weight=weights.RANK_SILENT, text=text))
+            lines.append(Evidence(at=at, entity=f"node:{node}", weight=weights.RANK_SILENT, text=text, kind="silent"))
     return lines
 
 
@@ -176,13 +209,15 @@ def _sentence(
 def _facts(
     attempt: AttemptState, dead: Mapping[int, RankState], exits: Mapping[int, Exit], first: int | None
 ) -> dict[str, object]:
-    kind = exits[first].kind if first is not None else (attempt.ended_reason or "unknown")
+    sign = exits[first].sign if first is not None else (attempt.ended_reason or "unknown")
+    survivors = len(_survivors(attempt))
     return {
         "places": {str(number): rank.node for number, rank in sorted(dead.items())[:MAX_LINES] if rank.node},
         "dead": sorted(dead)[:MAX_LINES],
-        "survivors": len(_survivors(attempt)),
+        "survivors": survivors,
+        "job_running": bool(survivors) and attempt.ended_at is None,
         "last_step": attempt.last_step,
-        "fingerprint": kind,
+        "fingerprint": sign,
         "reason": attempt.ended_reason,
         "exit_code": attempt.exit_code,
         "cause": f"rank {first} {exits[first].text}" if first is not None else "",

@@ -6,7 +6,7 @@ report first; the way a process ended does (methods 7).
 
 import re
 import signal as signals
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controlplane.domain.detection import weights
 from controlplane.domain.detection.state import RankState
@@ -27,24 +27,41 @@ MAX_SAID = 160
 CUDA = re.compile(r"CUDA error|cudaError|device-side assert", re.IGNORECASE)
 
 
+VARIES = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+")
+"""What differs between two failures of one kind: numbers, addresses, identifiers."""
+MAX_SIGN = 120
+
+
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """`kind` names the way of ending without rank, node or time; `open` leaves the cause open."""
+    """`kind` names the way of ending in a word or two, `sign` the same failure from any rank, node, step or time.
+
+    `open` leaves the cause open.
+    """
 
     kind: str
     weight: float
     text: str
     open: bool = False
+    sign: str = ""
 
 
 def judge(rank: RankState) -> Exit:
     """Say what the end of a rank that died speaks for."""
     if rank.signal:
-        return _by_signal(rank.signal)
+        return _signed(_by_signal(rank.signal))
     if rank.error:
-        return _by_error(rank.error)
+        exit_ = _by_error(rank.error)
+        return _signed(exit_, rank.error, rank.line) if exit_.weight > 0 else _signed(exit_)
     code = "unknown" if rank.exit_code is None else str(rank.exit_code)
-    return Exit(f"exit {code}", 0.0, f"ended with status {code} and gave no reason", open=True)
+    return _signed(Exit(f"exit {code}", 0.0, f"ended with status {code} and gave no reason", open=True))
+
+
+def _signed(exit_: Exit, error: str = "", line: str = "") -> Exit:
+    """Add the sign: what was said and where in the source, without what varies from one failure to the next."""
+    said = VARIES.sub("#", " ".join(error.split()))[:MAX_SIGN].rstrip()
+    where = f" at {line}" if line else ""
+    return replace(exit_, sign=f"{said or exit_.kind}{where}")
 
 
 def _by_signal(number: int) -> Exit:

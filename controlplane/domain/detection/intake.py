@@ -137,9 +137,9 @@ def _end(state: RunState, reason: str, at: float, exit_code: int | None) -> None
     attempt = state.attempt
     if attempt is None or attempt.state == COMPLETED:
         return
+    state.death.news += reason != attempt.ended_reason
     attempt.ended_reason, attempt.exit_code = reason, exit_code
     attempt.ended_at = attempt.ended_at or at
-    state.death.news_at = max(state.death.news_at, at)
     if reason == "completed":
         attempt.state = COMPLETED
     elif attempt.state == LIVE:
@@ -181,7 +181,7 @@ def _exited(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     repeated = signal.at_ms == rank.exited_ms
     rank.exited_ms = signal.at_ms
     rank.exited_at = rank.exited_at if repeated else signal.received
-    state.death.news_at = max(state.death.news_at, rank.exited_at or 0.0)
+    state.death.news += not repeated
     rank.exit_code = reading.integer(signal.data, "exit_code")
     rank.signal = reading.integer(signal.data, "signal")
     if rank.exit_code is not None and rank.exit_code < 0 and not rank.signal:
@@ -217,7 +217,7 @@ def _log(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     found = EXCEPTION_LINE.findall(str(signal.data.get("text", ""))[-8192:])
     if rank is not None and found and not rank.error:
         rank.error = f"{found[-1][0]}: {found[-1][1]}"[: reading.MAX_TEXT]
-        state.death.news_at = max(state.death.news_at, signal.received)
+        state.death.news += 1
 
 
 def _scheduler_node(state: RunState, signal: Signal, _policy: RunPolicy) -> None:

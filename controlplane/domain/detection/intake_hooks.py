@@ -1,15 +1,15 @@
-"""Take in what the training hooks report: steps, windows and phases."""
+"""Take in what the training hooks report of steps: steps, windows, what was resumed, what was saved."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.domain.detection import reading, steps
+from controlplane.domain.detection import leaps, outliers, reading, steps
 from controlplane.domain.detection.places import raise_high_water, rank_of
 from controlplane.domain.detection.policy import RunPolicy
-from controlplane.domain.detection.state import AttemptState, PhaseMark, RankState, RunState
+from controlplane.domain.detection.state import RankState, RunState
 from controlplane.domain.signals import Signal
 
-LEARNED = 16
+SAVING = frozenset({"saving", "written", "complete", "verified"})
 
 
 def step(state: RunState, signal: Signal, policy: RunPolicy) -> None:
@@ -19,11 +19,13 @@ def step(state: RunState, signal: Signal, policy: RunPolicy) -> None:
     if attempt is None or rank is None or step is None or step < 0:
         return
     state.instrumented = True
-    newest = step > (attempt.last_step if attempt.last_step is not None else -1)
-    if newest:
+    if leaps.refused(state, attempt, step, signal.received, policy):
+        return
+    if step > (attempt.last_step if attempt.last_step is not None else -1):
         _show(state, signal.data)
     raise_high_water(state, step, signal.received)
-    steps.sample(attempt, rank, step, signal, policy)
+    if steps.sample(attempt, rank, step, signal, policy):
+        outliers.note(state, attempt, step, policy)
     steps.advance(state, attempt, rank, step, signal)
     _close_phase_by_step(rank, signal)
 
@@ -57,46 +59,10 @@ def window(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     rank.data_ms = reading.number(signal.data, "data_ms")
 
 
-def phase(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
-    """Take in the begin, a part or the end of a rank's phase."""
-    rank = rank_of(state, signal)
-    name, word = reading.text(signal.data, "phase"), reading.text(signal.data, "state")
-    if rank is None or not name or word not in ("begin", "progress", "end"):
+def checkpoint(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
+    """Take a save that a rank reports as a sign that it is at work: it stands between two steps."""
+    attempt = state.attempt
+    if attempt is None or signal.rank is None or reading.text(signal.data, "state") not in SAVING:
         return
-    state.instrumented = True
-    mark = rank.phase
-    if signal.at_ms < mark.at_ms or (
-        signal.at_ms == mark.at_ms and (name, word == "end") == (mark.name, not mark.open)
-    ):
-        return
-    same = mark.open and mark.name == name
-    if same and word != "begin":
-        _learn(state, mark, signal, word)
-    if word == "end":
-        _close(state.attempt, mark, signal, name, same=same)
-        return
-    if not same or word == "begin":
-        mark = rank.phase = PhaseMark(name=name, began_at=signal.received, began_ms=signal.at_ms)
-    mark.open, mark.at, mark.at_ms = True, signal.received, signal.at_ms
-    mark.parts += word == "progress"
-    mark.deadline_s = reading.number(signal.data, "deadline_s") or mark.deadline_s
-
-
-def _learn(state: RunState, mark: PhaseMark, signal: Signal, word: str) -> None:
-    """Learn how long parts and whole phases take, from the sender's own clock."""
-    part = (signal.at_ms - mark.at_ms) / 1000
-    if word == "progress" or mark.parts:
-        _append(state.parts, mark.name, part, steps.MAX_PARTS)
-    if word == "end":
-        _append(state.wholes, mark.name, (signal.at_ms - mark.began_ms) / 1000, LEARNED)
-
-
-def _append(table: dict[str, list[float]], name: str, value: float, limit: int) -> None:
-    if name in table or len(table) < LEARNED:
-        table[name] = [*table.get(name, []), value][-limit:]
-
-
-def _close(attempt: AttemptState | None, mark: PhaseMark, signal: Signal, name: str, *, same: bool) -> None:
-    if attempt is not None and same and name != "train":
-        attempt.intervals = [*attempt.intervals, [mark.began_ms, signal.at_ms]][-steps.MAX_INTERVALS :]
-    mark.name, mark.open, mark.at, mark.at_ms = name, False, signal.received, signal.at_ms
+    if signal.at_ms > attempt.saved_ms:
+        attempt.saved_ms, attempt.saved_at = signal.at_ms, signal.received

@@ -34,3 +34,9 @@ def checked(modes: Any) -> dict[str, str]:
 def mode_of(modes: Mapping[str, str], detector: str, rule: str = "") -> Mode:
     """Give the mode of a signature rule, else of its detector, else `act`."""
     return Mode(modes.get(rule) or modes.get(detector) or Mode.ACT)
+
+
+def weaker(said: str, allowed: Mode) -> str:
+    """Give the weaker of what a finding asks for itself and what its rule is allowed."""
+    order = list(Mode)
+    return min(Mode(said), allowed, key=order.index).value

@@ -5,14 +5,18 @@ once when independent evidence agrees, otherwise when twice the deadline is over
 One that goes away by itself teaches patience, and the page shows how much.
 """
 
+from dataclasses import replace
+
 from controlplane.domain.detection.phases import Clock, clock, factor_k
 from controlplane.domain.detection.policy import RunPolicy
-from controlplane.domain.detection.stacks import Testimony, testimony
+from controlplane.domain.detection.progress_words import finding
+from controlplane.domain.detection.stacks import ANSWER_GRACE_S, testimony
 from controlplane.domain.detection.state import AttemptState, HangState, RunState
 from controlplane.domain.findings import Finding, Stage
 
-DETECTOR = "D-01"
 CONFIRM_DEADLINES = 2
+LEARNING = frozenset({"step", "first step"})
+"""What is waited for when a suspicion that passes makes a training step's deadline longer."""
 
 
 def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
@@ -23,27 +27,53 @@ def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
     hang = state.hang
     if hang.stage and waited.since > hang.mark:
         return [_clear(state, attempt, policy, now)]
-    seen = Clock(
-        what=waited.what,
-        since=max(waited.since, state.sight.resumed_at),
-        deadline_s=waited.deadline_s,
-        expected_s=waited.expected_s,
-    )
+    seen = _seen(state, waited)
     if not hang.stage and seen.overdue(now):
         _suspect(hang, waited, now)
     if not hang.stage:
         return []
     awake = {name for name, node in state.nodes.items() if (node.last_at or 0.0) >= hang.suspected_at}
     said = testimony(attempt, since=hang.suspected_at, now=now, awake=awake)
-    if hang.stage == Stage.SUSPECT and (said.independent or _is_over(hang, seen, policy, now)):
+    if hang.stage == Stage.SUSPECT and (said.independent or now >= _confirmed_by_timer(hang, seen, policy)):
         hang.stage, hang.confirmed_at = Stage.CONFIRMED.value, now
-    return [_finding(state, attempt, said, policy)]
+    return [finding(state, attempt, said, policy)]
 
 
-def _is_over(hang: HangState, seen: Clock, policy: RunPolicy, now: float) -> bool:
+def due(state: RunState, policy: RunPolicy, now: float) -> float | None:
+    """Give when the deadline comes, or when the timer confirms, seconds since the epoch."""
+    attempt, waited = state.live, clock(state, policy, now)
+    if attempt is None or waited is None or state.death.found_at is not None:
+        return None
+    hang, seen = state.hang, _seen(state, waited)
+    if not hang.stage:
+        return seen.due
+    moments = [_answers_over(attempt, hang)]
+    if hang.stage == Stage.SUSPECT:
+        moments.append(_confirmed_by_timer(hang, seen, policy))
+    return min((moment for moment in moments if moment > now), default=None)
+
+
+def _seen(state: RunState, waited: Clock) -> Clock:
+    """Count from our return when we were away."""
+    return replace(waited, since=max(waited.since, state.sight.resumed_at))
+
+
+def _confirmed_by_timer(hang: HangState, seen: Clock, policy: RunPolicy) -> float:
     """Twice the deadline is over, and the suspicion stood long enough for stacks to come in."""
-    stood = now - hang.suspected_at >= hang.deadline_s - policy.delta_s
-    return stood and seen.age(now) >= CONFIRM_DEADLINES * hang.deadline_s
+    return max(
+        hang.suspected_at + hang.deadline_s - policy.delta_s,
+        seen.since + CONFIRM_DEADLINES * hang.deadline_s,
+    )
+
+
+def _answers_over(attempt: AttemptState, hang: HangState) -> float:
+    """Give when those that were asked for stacks and said nothing count as having given none."""
+    answers = [
+        rank.collected.at
+        for rank in attempt.ranks.values()
+        if rank.collected.answered and rank.collected.at >= hang.suspected_at
+    ]
+    return min(answers, default=0.0) + ANSWER_GRACE_S
 
 
 def _suspect(hang: HangState, waited: Clock, now: float) -> None:
@@ -51,81 +81,16 @@ def _suspect(hang: HangState, waited: Clock, now: float) -> None:
     hang.stage = Stage.SUSPECT.value
     hang.mark, hang.began = waited.since, waited.since + waited.expected_s
     hang.suspected_at, hang.what, hang.deadline_s = now, waited.what, waited.deadline_s
+    hang.spread_s = waited.spread_s
 
 
 def _clear(state: RunState, attempt: AttemptState, policy: RunPolicy, now: float) -> Finding:
-    """Take the suspicion back, and be more patient from now on."""
+    """Take the suspicion back, and be more patient with steps from now on."""
     hang = state.hang
-    raised = policy.hang_k_growth * factor_k(state, policy, now)
-    hang.k, hang.k_raised_at = min(policy.hang_k_max, max(raised, policy.hang_k)), now
+    if hang.what in LEARNING:
+        raised = policy.hang_k_growth * factor_k(state, policy, now)
+        hang.k, hang.k_raised_at = min(policy.hang_k_max, max(raised, policy.hang_k)), now
+    hang.stage = Stage.CLEARED.value
+    found = finding(state, attempt, testimony(attempt, since=now, now=now, awake=()), policy)
     hang.stage = ""
-    return Finding(
-        key=_key(state, attempt),
-        detector=DETECTOR,
-        klass="hang",
-        stage=Stage.CLEARED,
-        entity="run",
-        began=hang.began,
-        at=now,
-        run=state.run,
-        attempt=attempt.number,
-        severity="warning",
-        sentence=f"run {state.run} made progress again by itself; a step may last {hang.k:.2g} medians from now on",
-        facts={"k": hang.k},
-    )
-
-
-def _key(state: RunState, attempt: AttemptState) -> str:
-    return f"{state.run}/{attempt.number}/hang/{state.hang.serial}"
-
-
-def _finding(state: RunState, attempt: AttemptState, said: Testimony, policy: RunPolicy) -> Finding:
-    hang = state.hang
-    confirmed = hang.stage == Stage.CONFIRMED
-    return Finding(
-        key=_key(state, attempt),
-        detector=DETECTOR,
-        klass="hang",
-        stage=Stage(hang.stage),
-        entity=said.entity,
-        began=hang.began,
-        at=hang.confirmed_at if confirmed else hang.suspected_at,
-        run=state.run,
-        attempt=attempt.number,
-        severity="critical" if confirmed else "warning",
-        sentence=_sentence(state, attempt, said),
-        evidence=said.evidence,
-        facts=_facts(state, attempt, said, policy),
-    )
-
-
-def _sentence(state: RunState, attempt: AttemptState, said: Testimony) -> str:
-    hang = state.hang
-    last = "no step yet" if attempt.last_step is None else f"step {attempt.last_step} was the last"
-    what = "made no step" if hang.what in ("step", "first step") else f"made no progress in {hang.what}"
-    base = f"run {state.run} {what} within its deadline of {hang.deadline_s:.4g} s; {last}"
-    if hang.stage != Stage.CONFIRMED:
-        return base
-    return f"{base}; {said.independent or 'twice the deadline is over'}"
-
-
-def _facts(state: RunState, attempt: AttemptState, said: Testimony, policy: RunPolicy) -> dict[str, object]:
-    hang = state.hang
-    blamed = {line.entity for line in said.evidence}
-    places = {str(number): rank.node for number, rank in attempt.ranks.items() if f"rank:{number}" in blamed}
-    return {
-        "waited_for": hang.what,
-        "deadline_s": round(hang.deadline_s, 3),
-        "k": round(factor_k(state, policy, hang.suspected_at), 3),
-        "last_step": attempt.last_step,
-        "last_progress_at": hang.mark,
-        "independent": said.independent,
-        "places": places,
-        "fingerprint": f"hang in {hang.what}",
-        "cause": _cause(said),
-    }
-
-
-def _cause(said: Testimony) -> str:
-    stopped = [line.text for line in said.evidence if line.entity.startswith("rank:") and "process" in line.text]
-    return stopped[0] if stopped else ""
+    return replace(found, at=now)

@@ -64,13 +64,13 @@ def _process_states(asked: Mapping[int, RankState]) -> list[Evidence]:
         word = rank.collected.proc_state
         if word == STOPPED:
             text = f"rank {number} on {rank.node} is stopped (process state T)"
-            found.append(_line(rank, f"rank:{number}", weights.PROCESS_STOPPED, text))
+            found.append(_line(rank, f"rank:{number}", weights.PROCESS_STOPPED, text, "process stopped"))
         elif word in GONE:
             text = f"rank {number} on {rank.node}: {GONE[word]}"
-            found.append(_line(rank, f"rank:{number}", weights.PROCESS_STOPPED, text))
+            found.append(_line(rank, f"rank:{number}", weights.PROCESS_STOPPED, text, "process gone"))
         elif word == STUCK and rank.collected.answered is False:
             text = f"rank {number} on {rank.node} is stuck in the kernel (process state D)"
-            found.append(_line(rank, f"node:{rank.node}", weights.PROCESS_STUCK, text))
+            found.append(_line(rank, f"node:{rank.node}", weights.PROCESS_STUCK, text, "process stuck"))
     return found
 
 
@@ -95,15 +95,15 @@ def _no_answer(asked: Mapping[int, RankState]) -> list[Evidence]:
     mute = {number: rank for number, rank in heard.items() if rank.collected.answered is False}
     if not mute or 2 * len(mute) > len(heard):
         return []
-    return _per_place(mute, weights.NO_ANSWER, "gave no stack while the others did")
+    return _per_place(mute, weights.NO_ANSWER, "gave no stack while the others did", "no answer")
 
 
-def _per_place(ranks: Mapping[int, RankState], weight: float, what: str) -> list[Evidence]:
+def _per_place(ranks: Mapping[int, RankState], weight: float, what: str, kind: str) -> list[Evidence]:
     places: dict[str, list[int]] = {}
     for number, rank in sorted(ranks.items()):
         places.setdefault(_place(number, rank), []).append(number)
     return [
-        _line(ranks[numbers[0]], place, weight, f"{_ranks(numbers, ranks[numbers[0]].node)} {what}")
+        _line(ranks[numbers[0]], place, weight, f"{_ranks(numbers, ranks[numbers[0]].node)} {what}", kind)
         for place, numbers in places.items()
     ]
 
@@ -125,7 +125,7 @@ def _absent(attempt: AttemptState, asked: Mapping[int, RankState]) -> list[Evide
     guilty = {number: attempt.ranks[number] for number in named if number in attempt.ranks}
     if not guilty or 2 * len(guilty) > len(attempt.ranks):
         return []
-    return _per_place(guilty, weights.ABSENT, "is missing from the collective that the others wait in")
+    return _per_place(guilty, weights.ABSENT, "is missing from the collective that the others wait in", "absent")
 
 
 def _short(asked: Mapping[int, RankState]) -> set[int]:
@@ -151,7 +151,8 @@ def _behind(attempt: AttemptState) -> list[Evidence]:
     late = {number: attempt.ranks[number] for number, step in windows.items() if step < middle}
     if not late or 2 * len(late) > len(windows):
         return []
-    return _per_place(late, weights.BEHIND, f"is behind its peers, which completed step {int(middle)}")
+    what = f"is behind its peers, which completed step {int(middle)}"
+    return _per_place(late, weights.BEHIND, what, "behind")
 
 
 def _minority(asked: Mapping[int, RankState]) -> list[Evidence]:
@@ -163,8 +164,8 @@ def _minority(asked: Mapping[int, RankState]) -> list[Evidence]:
     if not few or len(few) >= MINORITY_SHARE * len(frames):
         return []
     first = frames[min(few)]
-    return _per_place(few, weights.MINORITY, f"stands apart from the others, in {first}")
+    return _per_place(few, weights.MINORITY, f"stands apart from the others, in {first}", "minority")
 
 
-def _line(rank: RankState, entity: str, weight: float, text: str) -> Evidence:
-    return Evidence(at=rank.collected.at or rank.step_at, entity=entity, weight=weight, text=text)
+def _line(rank: RankState, entity: str, weight: float, text: str, kind: str) -> Evidence:
+    return Evidence(at=rank.collected.at or rank.step_at, entity=entity, weight=weight, text=text, kind=kind)

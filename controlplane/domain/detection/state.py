@@ -207,7 +207,8 @@ class DeathState:
 
     found_at: float | None = None
     told_at: float = 0.0
-    news_at: float = 0.0
+    news: int = 0
+    told_news: int = 0
     klass: str = ""
     sign: str = ""
     place: str = ""

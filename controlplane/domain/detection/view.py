@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from controlplane.domain.detection import phases, sight, silence, steps
+from controlplane.domain.detection import outliers, phases, sight, silence, steps
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import NO_ATTEMPT, RankState, RunState
 
@@ -46,7 +46,12 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """A run as its reducer sees it; times in seconds since the epoch, None for unknown."""
+    """A run as its reducer sees it; times in seconds since the epoch, None for unknown.
+
+    `rewinds` counts restarts inside the attempt and `rewound_steps` the steps they cost;
+    `refused_leaps` counts step numbers that were not believed; `undeclared` suggests
+    declaring a phase that shows as long steps at a regular distance.
+    """
 
     run: str
     attempt: int | None
@@ -70,6 +75,9 @@ class RunView:
     grad_norm: float | None
     tokens_per_s: float | None
     rewinds: int
+    rewound_steps: int
+    refused_leaps: int
+    undeclared: str
     suspicion: str
     troubled: bool
     overdue: bool
@@ -77,6 +85,7 @@ class RunView:
     blind: bool
     frozen: bool
     held: bool
+    began_at: float | None = None
 
     def as_json(self) -> Mapping[str, Any]:
         """Give the view in JSON types."""
@@ -111,6 +120,9 @@ def make(state: RunState, policy: RunPolicy, now: float) -> RunView:
         grad_norm=state.grad_norm,
         tokens_per_s=state.tokens_per_s,
         rewinds=attempt.rewinds if attempt else 0,
+        rewound_steps=attempt.rewound_steps if attempt else 0,
+        refused_leaps=attempt.leaps if attempt else 0,
+        undeclared=outliers.advice(state),
         suspicion=state.hang.stage,
         troubled=state.troubled,
         overdue=overdue,
@@ -118,6 +130,7 @@ def make(state: RunState, policy: RunPolicy, now: float) -> RunView:
         blind=state.sight.blind,
         frozen=sight.frozen(state.sight, now),
         held=silence.held(state, policy, now),
+        began_at=attempt.began_at if attempt else None,
     )
 
 

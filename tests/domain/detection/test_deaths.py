@@ -152,7 +152,7 @@ def test_a_rank_that_leaves_early_is_suspected_and_not_its_neighbour():
 def test_survivors_that_do_not_end_raise_the_class():
     stage = training()
     stage.rank("rank.exited", 1, exit_code=None, signal=11)
-    stage.wait(299)
+    stage.wait(29)
     assert stage.classes() == {"crash"}
     stage.wait(2)
     assert stage.last("crash_no_exit").key == stage.first("crash").key

@@ -195,8 +195,10 @@ def test_steps_that_repeat_after_a_hidden_restart_are_signs_of_life_but_nothing_
     stage = trained(2.0)
     stage.train(20, 39, 4.0)
     view = stage.machine.view()
-    assert stage.log == []
-    assert (view.rewinds, view.last_step, view.high_water_step) == (1, 39, 40)
+    (told,) = stage.log
+    assert (told.mode, told.severity) == ("observe", "info")
+    assert told.sentence == "run demo restarted once inside attempt 1 without a word; 21 steps are made again"
+    assert (view.rewinds, view.rewound_steps, view.last_step, view.high_water_step) == (1, 21, 39, 40)
 
 
 def test_while_we_stop_the_attempt_ourselves_nothing_is_suspected():

@@ -89,7 +89,7 @@ def test_a_restore_without_one_more_byte_is_suspected_after_two_minutes():
         phase(stage, "restore", "progress", done=done, bytes=done * 10**9)
     assert stage.log == []
     stage.wait(121)
-    assert stage.last("hang").facts["waited_for"] == "restore"
+    assert stage.last("restore_stall").facts["waited_for"] == "restore"
 
 
 def test_a_restore_that_never_reports_bytes_gets_ten_minutes():
@@ -99,7 +99,7 @@ def test_a_restore_that_never_reports_bytes_gets_ten_minutes():
     stage.wait(599)
     assert stage.log == []
     stage.wait(2)
-    assert stage.last("hang").stage == Sure.SUSPECT
+    assert stage.last("restore_stall").stage == Sure.SUSPECT
 
 
 def test_the_clock_of_a_restore_starts_when_the_last_rank_has_entered():
@@ -111,7 +111,7 @@ def test_the_clock_of_a_restore_starts_when_the_last_rank_has_entered():
     stage.wait(499)
     assert stage.log == []
     stage.wait(2)
-    assert stage.last("hang").facts["waited_for"] == "restore"
+    assert stage.last("restore_stall").facts["waited_for"] == "restore"
 
 
 def test_a_slow_compilation_before_the_first_step_is_no_hang():
