@@ -76,10 +76,12 @@ def symptom(findings: Sequence[Finding]) -> Finding:
 
 
 def family_of(klass: str, severity: str, stage: Stage | str) -> Family:
-    """Say with what a finding is told; of the classes that stop a run a sure warning does not."""
+    """Say with what a finding is told: of the classes that stop a run, what only warns does not."""
     family = class_of(klass).family
-    warns = klass in _MAY_WARN and stage != Stage.SUSPECT and severity != "critical"
-    return Family.ADVICE if family is Family.STOP and warns else family
+    noted = severity == "info" and stage == Stage.CONFIRMED
+    warns = klass in _MAY_WARN and severity != "critical"
+    return Family.ADVICE if family is Family.STOP and (noted or warns) else family
 
 
-_MAY_WARN = frozenset({"storage_stall", "network_fault", "workload_error", "host_memory", "restore_stall"})
+_MAY_WARN = frozenset({"storage_stall", "network_fault", "workload_error"})
+"""Classes that also tell of what may stop the run one day: a disk that fills, a link that flaps."""

@@ -68,7 +68,8 @@ def test_a_full_disk_to_come_is_not_a_storage_that_stopped_the_run():
     warning = finding("storage_stall", severity="warning")
     assert not same_incident(incident(), warning)
     assert same_incident(incident(), finding("storage_stall"))
-    assert same_incident(incident(), finding("storage_stall", severity="warning", stage=Stage.SUSPECT))
+    assert not same_incident(incident(), finding("crash", severity="info"))
+    assert same_incident(incident(), finding("node_lost", severity="warning", stage=Stage.SUSPECT))
 
 
 def test_a_poisoned_checkpoint_becomes_an_incident_of_its_own():
