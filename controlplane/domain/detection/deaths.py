@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from controlplane.domain.detection import weights
+from controlplane.domain.detection import hardware, weights
 from controlplane.domain.detection.exits import Exit, judge
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import ENDED, AttemptState, RankState, RunState
@@ -65,6 +65,7 @@ def _finding(
     exits = {number: judge(rank) for number, rank in dead.items()}
     found_at = state.death.found_at or now
     lines = [*_exit_lines(attempt, dead, exits), *_others(state, attempt, dead, policy, now)]
+    lines += hardware.testimony(state, policy, now)
     first = _first(dead, exits)
     klass = _klass(attempt, found_at, policy, now)
     _remember(state, attempt, dead, exits, first)

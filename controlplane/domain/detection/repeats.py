@@ -46,9 +46,8 @@ def due(state: RunState, policy: RunPolicy, now: float) -> float | None:
 
 
 def _note(state: RunState, policy: RunPolicy, now: float) -> None:
-    """Write the failure of the current attempt, and forget what durable progress has left behind."""
+    """Write the failure of the current attempt."""
     record, attempt = state.repeats, state.attempt
-    record.failures = [one for one in record.failures if not saves.progressed_since(state, one.attempt)]
     if attempt is None:
         return
     failure = _failure(state, attempt, policy, now) if attempt.state != COMPLETED else None
@@ -104,9 +103,7 @@ def _machine(state: RunState, attempt: AttemptState) -> bool:
 
 def _story(state: RunState, policy: RunPolicy) -> Story | None:
     """Give the story of the failures that no machine explains; what was told first keeps its class."""
-    failures = [one for one in state.repeats.failures if not one.machine]
-    if not failures:
-        return None
+    failures = [one for one in open_failures(state) if not one.machine]
     told = state.repeats.klass
     stories = (_poison(failures, policy), _same_step(failures, policy), _loop(failures, policy))
     found = [story for story in stories if story is not None]
@@ -114,6 +111,11 @@ def _story(state: RunState, policy: RunPolicy) -> Story | None:
     if kept is None and told and found:
         return Story(told, found[0].failures, found[0].launches)
     return kept or (found[0] if found else None)
+
+
+def open_failures(state: RunState) -> list[Failure]:
+    """Give the failures that no durable progress has left behind."""
+    return [one for one in state.repeats.failures if not saves.progressed_since(state, one.attempt)]
 
 
 def _poison(failures: list[Failure], policy: RunPolicy) -> Story | None:
@@ -185,6 +187,6 @@ def _loop(failures: list[Failure], policy: RunPolicy) -> Story | None:
 def _clear(state: RunState, now: float) -> list[Finding]:
     if not state.repeats.klass:
         return []
-    found = repeats_words.over(state, now)
+    found = repeats_words.over(state, now, left_behind=not open_failures(state))
     state.repeats.klass = ""
     return [found]

@@ -40,7 +40,7 @@ def finding(state: RunState, story: Story) -> Finding:
     )
 
 
-def over(state: RunState, now: float) -> Finding:
+def over(state: RunState, now: float, *, left_behind: bool) -> Finding:
     """Give the end of what was told."""
     record = state.repeats
     return Finding(
@@ -54,7 +54,7 @@ def over(state: RunState, now: float) -> Finding:
         run=state.run,
         attempt=state.attempt.number if state.attempt else None,
         severity="info",
-        sentence=_end(state),
+        sentence=_end(state, left_behind=left_behind),
     )
 
 
@@ -139,7 +139,7 @@ def _cause(story: Story) -> str:
     return f"code or data at {_steps(story)}" if story.klass == "workload_error" else ""
 
 
-def _end(state: RunState) -> str:
-    if state.repeats.failures:
+def _end(state: RunState, *, left_behind: bool) -> str:
+    if not left_behind:
         return f"a fault of a machine explains the failures of run {state.run}, so they are no repetition"
     return f"run {state.run} has saved a checkpoint beyond its earlier failures"
