@@ -18,7 +18,8 @@ from controlplane.incidents.models import Incident
 from controlplane.runs import actions as runs
 from controlplane.runs import queries as run_queries
 from controlplane.runs.machines import FLEET, Held, machine_name
-from controlplane.runs.models import Attempt, Run, RunState
+from controlplane.runs.models import Attempt, Run
+from controlplane.runs.projection import whole
 from controlplane.runs.times import seconds
 from controlplane.watch import fleet as fleet_watch
 from controlplane.watch import pipeline
@@ -29,10 +30,11 @@ FOREVER_S = timedelta(days=3650).total_seconds()
 AT_ONCE = frozenset({"attempt.started", "attempt.exited", "command.result"})
 """Events whose rows the next decision needs."""
 FLEET_AT_ONCE = frozenset({"node.hello", "command.result"})
-SILENT_POLL_S = 1.0
+FRESH = timedelta(seconds=5)
+"""Age at which what is stored of nodes is renewed before anybody decides by it: a beat's period."""
 MAX_WAITING = 20_000
 """Signals that may wait to be written."""
-IDLE = frozenset({"node.heartbeat"})
+CHANGES_NODES = frozenset({"attempt.started", "rank.started"})
 
 
 def _hold(name: str, now: datetime, run: Run | None = None) -> Held:
@@ -50,6 +52,7 @@ class FleetFollower:
         self.reducer = FleetMachine()
         self._waiting: list[Signal] = []
         self._judged: list[Finding] = []
+        self._written = now
         self.news = False
 
     def hear(self, signals: Sequence[Signal], now: datetime) -> None:
@@ -63,27 +66,19 @@ class FleetFollower:
         """Judge; whatever is found is news."""
         at = seconds(now)
         self.reducer.awake(at)
-        known = fleet_watch.ask(self.reducer, lambda: [one.reducer.view(at) for one in runs_followed], now)
-        self._judged += self.reducer.sweep(at, known)
+        witness = fleet_watch.ask(self.reducer, lambda: [one.reducer.view(at) for one in runs_followed], now)
+        self._judged += self.reducer.sweep(at, witness)
         self.news |= bool(self._judged)
 
-    def due(self, now: float) -> float | None:
-        """Give the earliest moment after `now` at which the fleet could be judged otherwise by itself."""
-        due = getattr(self.reducer, "due", None)
-        if due is not None:
-            moment: float | None = due(now)
-            return moment
-        view = self.reducer.view(now)
-        if view.silent:
-            return now + SILENT_POLL_S
-        falls = [at + self.reducer.policy.silence_s for at in view.nodes.values() if at is not None]
-        return min((moment for moment in falls if moment > now), default=None)
+    def stale(self, now: datetime) -> bool:
+        """Say whether rows of nodes are too old to be asked when they were last heard."""
+        return now - self._written >= FRESH
 
     def write(self, now: datetime) -> list[Incident]:
         """Write everything that waits; return the incidents that moved."""
         signals, self._waiting = self._waiting, []
         judged, self._judged = self._judged, []
-        self.news = False
+        self.news, self._written = False, now
         with transaction.atomic():
             return fleet_watch.commit(self._held, self.reducer, signals, judged, cursor=0, now=now)
 
@@ -100,15 +95,9 @@ class RunFollower:
         self._heard = Heard([])
         self._nodes: frozenset[str] = frozenset({run.launcher})
         self.news = False
-        self.steps = 0
-
-    @property
-    def over(self) -> bool:
-        """Say whether nothing about the run is open any more."""
-        return self.run.state in (RunState.COMPLETED, RunState.STOPPED)
 
     def hear(self, signals: Sequence[Signal], now: datetime) -> bool:
-        """Take in what the run and its nodes said; say whether it was more than signs of life."""
+        """Take in what the run and its nodes said; say whether a runbook or an open incident may wait for it."""
         name, nodes = self.run.name, self._nodes
         said = [one for one in signals if one.run == name or (one.run is None and one.node in nodes)]
         if not said:
@@ -118,9 +107,17 @@ class RunFollower:
         self._heard.rested = heard.rested
         kinds = {signal.kind for signal in heard.signals}
         self.news |= bool(kinds & AT_ONCE) or len(self._heard.signals) > MAX_WAITING
-        self.steps += sum(signal.kind == "rank.step" for signal in heard.signals)
-        self._nodes = frozenset({self.run.launcher, *self.reducer.nodes(), *self._newest_nodes()})
-        return not kinds <= IDLE
+        if kinds & CHANGES_NODES:
+            self._nodes = frozenset({self.run.launcher, *self.reducer.nodes(), *self._newest_nodes()})
+        return "checkpoint" in kinds or ("rank.step" in kinds and self._awaited(heard.signals))
+
+    def _awaited(self, signals: Sequence[Signal]) -> bool:
+        """Say whether these steps hold the first of an attempt, or the first beyond all before it."""
+        newest = self.attempts[0] if self.attempts else None
+        if newest is None or newest.beyond_at is not None:
+            return False
+        steps = [whole(one.data.get("step")) or 0 for one in signals if one.kind == "rank.step"]
+        return newest.first_step_at is None or max(steps, default=0) > newest.high_water_before
 
     def sweep(self, now: datetime) -> None:
         """Judge; whatever is found is news."""
@@ -140,8 +137,9 @@ class RunFollower:
         return changed
 
     def refresh(self) -> None:
-        """Read what executions and people have changed meanwhile; rest when our own stop is marked."""
+        """Read what executions and people have changed meanwhile."""
         self.attempts = pipeline.newest_attempts(self.run)
+        self._nodes = frozenset({self.run.launcher, *self.reducer.nodes(), *self._newest_nodes()})
 
     def rest(self, now: datetime) -> None:
         """Let the reducer know at once that we stop the attempt it watches."""

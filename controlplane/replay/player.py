@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Min
+from django.db.models import Min, QuerySet
 
+from controlplane.domain.signals import Signal
 from controlplane.fleet import actions as fleet
-from controlplane.fleet import queries as fleet_queries
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.replay import report
 from controlplane.replay.agents import Agents
@@ -35,10 +35,11 @@ GROUP_S = 0.5
 """Arrivals that are taken in together, as one live sweep would find them."""
 IDLE_S = 30.0
 """Longest time between two looks."""
-SOON_S = 1.0
+SOON_S = 0.5
+BEAT = "node.heartbeat"
 PATIENCE_S = 60.0
 """Longest time between two looks at an incident about which nothing is new."""
-PATIENCE_SHARE = 8.0
+PATIENCE_SHARE = 4.0
 """What is open is looked at after this part of the time that nothing was new."""
 PATIENT_STEPS = frozenset({"await_progress"})
 """Steps that wait for what the trace brings, not for a time."""
@@ -72,8 +73,8 @@ class Player:
         self._people = People(self._stage, self._feed, complain)
         self._fleet = FleetFollower(BASE)
         self._runs = {run.name: RunFollower(run, BASE) for run in self._stage.runs}
-        self._open = False
-        self._news_t = 0.0
+        self._going = False
+        self._news_t = self._work_t = self._swept_t = 0.0
         self._timer: float | None = None
 
     def play(self) -> dict[str, Any]:
@@ -114,39 +115,49 @@ class Player:
     def _round(self, t: float, arrivals: list[Arrival]) -> None:
         now = at(t)
         acts = [one for one in arrivals if one.operator is not None or one.answers is not None]
-        moved = self._hear(arrivals, now)
+        awaited = self._hear(arrivals, now)
+        if not acts and self._calm(t, arrivals):
+            return
+        self._swept_t = t
         self._fleet.sweep(self._runs.values(), now)
         for run in self._runs.values():
             run.sweep(now)
         news = bool(acts) or self._fleet.news or any(run.news for run in self._runs.values())
-        if news or (moved and self._open):
+        if news:
             self._news_t = t
-        if news or (self._open and (moved or self._due(t))):
+        if news or (self._going and (awaited or t >= self._work_t)):
             self._act(acts, now)
+            self._work_t = self._next_work(t)
         self._timer = self._next_timer(t)
 
+    def _calm(self, t: float, arrivals: list[Arrival]) -> bool:
+        """Say whether all that came are beats without news, and nothing is open or due that they could change."""
+        due = self._timer is not None and t >= self._timer
+        return not (self._going or due or self._fleet.news or t - self._swept_t >= IDLE_S) and all(
+            one.beat is not None and one.beat[0] == BEAT for one in arrivals
+        )
+
     def _hear(self, arrivals: list[Arrival], now: datetime) -> bool:
-        """Take arrivals in; say whether any run heard more than signs of life."""
-        signals = []
+        """Take arrivals in; say whether something came that open work may wait for."""
+        signals: list[Signal] = []
+        awaited = False
         for arrival in arrivals:
             if arrival.event is None and arrival.beat is None:
                 continue
             run = self._runs.get(arrival.event.run or "") if arrival.event else None
             if run is not None:
                 if arrival.event and arrival.event.kind == "attempt.started":
-                    self._flush(signals, now)
+                    awaited |= self._show(signals, now)
                 self._numbers.translate(arrival, run)
             signals += self._inbox.take(arrival)
-        return self._flush(signals, now)
+        return self._show(signals, now) or awaited
 
-    def _flush(self, signals: list[Any], now: datetime) -> bool:
+    def _show(self, signals: list[Signal], now: datetime) -> bool:
+        """Show signals to every reducer, and forget them."""
         self._fleet.hear(signals, now)
-        moved = [run.hear(signals, now) for run in self._runs.values()]
+        awaited = [run.hear(signals, now) for run in self._runs.values()]
         signals.clear()
-        return any(moved)
-
-    def _due(self, t: float) -> bool:
-        return self._timer is not None and t >= self._timer - 0.001
+        return any(awaited)
 
     def _act(self, acts: list[Arrival], now: datetime) -> None:
         """Write what waited, then give people, runbooks and agents their turn."""
@@ -161,13 +172,14 @@ class Player:
             run.refresh()
             run.rest(now)
         self._expire(now)
-        self._open = Incident.objects.filter(state=IncidentState.OPEN).exists() or _live().exists()
+        self._going = Incident.objects.exclude(state=IncidentState.RESOLVED).exists() or live().exists()
         self._agents.take_up()
 
     def _write(self, now: datetime) -> dict[str, list[Incident]]:
         self._inbox.write()
-        self._fleet.write(now)
-        self._stage.join_members([node.name for node in fleet_queries.all_nodes()])
+        if self._fleet.news or self._fleet.stale(now):
+            self._fleet.write(now)
+            self._stage.join_members()
         return {name: run.write(now) for name, run in self._runs.items()}
 
     def _expire(self, now: datetime) -> None:
@@ -180,32 +192,32 @@ class Player:
     def _next_timer(self, t: float) -> float | None:
         """Give the earliest moment at which something could change by itself."""
         now_s = BASE_S + t
-        moments = [run.reducer.due(now_s) for run in self._runs.values()]
+        moments = [self._fleet.reducer.due(now_s), *(run.reducer.due(now_s) for run in self._runs.values())]
         timers = [t_of_seconds(moment) for moment in moments if moment is not None]
-        timers.append(self._fleet_due(t))
-        if self._open:
-            timers += self._timers_of_work(t)
+        if self._going:
+            timers.append(self._work_t)
         return min((timer for timer in timers if timer > t), default=None)
 
-    def _fleet_due(self, t: float) -> float:
-        due = self._fleet.due(BASE_S + t)
-        return t_of_seconds(due) if due is not None else t + IDLE_S
-
-    def _timers_of_work(self, t: float) -> list[float]:
-        waits = _live().exclude(pk__in=_patient()).aggregate(first=Min("wake_at"))["first"]
-        timers = [t + min(PATIENCE_S, max(SOON_S, (t - self._news_t) / PATIENCE_SHARE))]
+    def _next_work(self, t: float) -> float:
+        """Give the moment at which runbooks or open incidents have to be looked at again though nothing comes."""
+        if not self._going:
+            return t + IDLE_S
+        waits = live().exclude(pk__in=patient()).aggregate(first=Min("wake_at"))["first"]
         if waits is not None:
-            timers.append(max(t_of(waits) or 0.0, t + SOON_S / 2))
+            return max(t_of(waits) or 0.0, t + SOON_S)
         decisions = Incident.objects.filter(state=IncidentState.OPEN).values_list("decision", flat=True)
         pauses = [decision.get("not_before") for decision in decisions]
-        return timers + [t_of_seconds(pause) for pause in pauses if isinstance(pause, int | float)]
+        timers = [t_of_seconds(pause) for pause in pauses if isinstance(pause, int | float)]
+        timers.append(t + min(PATIENCE_S, max(SOON_S, (t - self._news_t) / PATIENCE_SHARE)))
+        return min(timer for timer in timers if timer > t)
 
 
-def _live() -> Any:
+def live() -> QuerySet[Execution]:
+    """Give the executions that go on by themselves."""
     return Execution.objects.filter(state__in=(ExecutionState.RUNNING, ExecutionState.WAITING))
 
 
-def _patient() -> list[int]:
-    """Find executions whose step waits for progress alone."""
+def patient() -> list[int]:
+    """Find the executions whose step waits for progress alone."""
     waiting = StepRun.objects.filter(finished_at=None, name__in=PATIENT_STEPS)
     return list(waiting.values_list("execution_id", flat=True))

@@ -1,7 +1,7 @@
 """Put the world of a trace's header into the database, by the same calls that people and agents make."""
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
@@ -59,15 +59,16 @@ class Stage:
             feed.push(arrival)
         self._to_join = {name: run.name for run in self.header.runs for name in run.nodes}
 
-    def join_members(self, heard: Collection[str]) -> None:
+    def join_members(self) -> None:
         """Move members that have said hello from spare to training, once each."""
-        waiting = {name: self._to_join[name] for name in heard if name in self._to_join}
-        spare = Node.objects.filter(name__in=waiting, state=NodeState.SPARE).values_list("name", flat=True)
-        for run in self.header.runs:
-            names = sorted(name for name in spare if waiting[name] == run.name)
-            quarantine.join(names, f"trains in {run.name}", now=BASE, key=f"replay:{run.name}")
-            for name in names:
-                del self._to_join[name]
+        if not self._to_join:
+            return
+        spare = Node.objects.filter(name__in=self._to_join, state=NodeState.SPARE).values_list("name", flat=True)
+        by_run: dict[str, list[str]] = {}
+        for name in sorted(spare):
+            by_run.setdefault(self._to_join.pop(name), []).append(name)
+        for run, names in by_run.items():
+            quarantine.join(names, f"trains in {run}", now=BASE, key=f"replay:{run}")
 
     def _create(self, spec: RunSpec, overrides: Mapping[str, Any]) -> Run:
         launcher = self.launchers[spec.name] = self._launcher(spec)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import cache
 
 from celery import Celery
+from django.conf import settings
 from django.db import DatabaseError, connection
 from kombu.exceptions import KombuError, OperationalError
 
@@ -41,17 +42,22 @@ Key = tuple[str, str]
 
 def run(name: str) -> None:
     """Have the run of this name swept."""
-    _hints().ask(("run", name))
+    _ask("run", name)
 
 
 def execution(execution_id: int) -> None:
     """Have an execution of a runbook advanced."""
-    _hints().ask(("execution", str(execution_id)))
+    _ask("execution", str(execution_id))
 
 
 def fleet() -> None:
     """Have the fleet swept."""
-    _hints().ask(("fleet", ""))
+    _ask("fleet", "")
+
+
+def _ask(what: str, which: str) -> None:
+    if settings.CELERY_BROKER_URL:  # a replay has no workers to wake
+        _hints().ask((what, which))
 
 
 class Hints:

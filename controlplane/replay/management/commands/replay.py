@@ -13,8 +13,8 @@ from controlplane.replay import compare, settings, words
 from controlplane.replay.errors import TraceError
 from controlplane.replay.run import replay
 
-QUIET_S = 5.0
-EVERY_S = 2.0
+QUIET_S = 10.0
+EVERY_S = 5.0
 
 
 class Command(BaseCommand):
