@@ -217,7 +217,7 @@ def _init(_state: RunState, _name: str, _marks: Sequence[PhaseMark], policy: Run
 
 def _restore(state: RunState, name: str, marks: Sequence[PhaseMark], policy: RunPolicy) -> float:
     """Ranks that report what they read are found in minutes; what only ends is given its usual time."""
-    reporting = any(mark.parts for mark in marks)
+    reporting = any(mark.parts or mark.bytes for mark in marks)
     if reporting and any(mark.open and not mark.complete for mark in marks):
         return policy.restore_quiet_s
     return _whole(state, name, policy.restore_floor_s)

@@ -205,3 +205,71 @@ def test_a_preemption_is_planned_and_no_crash():
         stage.scheduler_says(name, "drained")
     stage.wait(600)
     assert stage.log == []
+
+
+def test_survivors_under_our_own_launcher_are_given_three_seconds():
+    stage = Stage()
+    stage.attempt = 1
+    stage.send("attempt.started", nodes=stage.names, world_size=4, scheduler="local")
+    for rank in range(4):
+        stage.rank("rank.started", rank, pid=1)
+    stage.rank("rank.exited", 1, exit_code=None, signal=11)
+    stage.sweep()
+    stage.wait(2.5, every=0.5)
+    assert stage.classes() == {"crash"}
+    stage.wait(1)
+    assert stage.last("crash_no_exit").facts["survivors"] == 3
+
+
+def test_a_job_that_ends_by_itself_leaves_no_survivors_to_be_told_of():
+    stage = training()
+    stage.rank("rank.exited", 1, exit_code=None, signal=11)
+    stage.sweep()
+    assert stage.last("crash").facts["job_running"] is True
+    stage.wait(5)
+    stage.send("scheduler.job", state="FAILED", job_id="7")
+    stage.wait(60)
+    assert stage.classes() == {"crash"}
+    assert stage.machine.due(stage.now) is not None
+
+
+def test_the_moment_at_which_survivors_are_told_of_is_due_without_any_signal():
+    stage = training()
+    stage.rank("rank.exited", 1, exit_code=None, signal=11)
+    stage.sweep()
+    died_at, moments = stage.now, set()
+    while stage.now < died_at + 30:
+        stage.now = stage.machine.due(stage.now)
+        moments.add(stage.now)
+    assert died_at + 30 in moments
+
+
+def test_different_exceptions_of_one_type_are_not_the_same_exception():
+    stage = training()
+    for rank, text in enumerate(("'a'", "'b'", "'c'", "'d'")):
+        stage.rank("rank.exited", rank, exit_code=1, error={"type": "KeyError", "message": text})
+    stage.wait(2)
+    assert stage.last("crash").entity == "rank:0"
+
+
+def test_one_exception_from_different_lines_is_not_the_same_exception():
+    stage = training()
+    for rank in range(4):
+        tail = f'File "/app/train/data.py", line {rank + 7}, in collate'
+        error = {"type": "KeyError", "message": "'x'", "traceback_tail": tail}
+        stage.rank("rank.exited", rank, exit_code=1, error=error)
+    stage.wait(2)
+    assert stage.last("crash").facts["fingerprint"] == "KeyError: 'x' at data.py:7"
+    assert stage.last("crash").entity == "rank:0"
+
+
+def test_each_line_of_evidence_says_of_what_kind_it_is():
+    stage = training()
+    stage.rank("rank.exited", 2, exit_code=None, signal=11)
+    stage.rank("rank.exited", 0, exit_code=1, error=RESET)
+    stage.wait(2)
+    assert {(line.entity, line.kind) for line in stage.last("crash").evidence} == {
+        ("rank:2", "SIGSEGV"),
+        ("rank:0", "peer reset"),
+    }
+    assert not any(line.entity.startswith("node:") for line in stage.last("crash").evidence)

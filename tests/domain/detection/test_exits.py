@@ -28,3 +28,24 @@ def test_a_long_error_is_cut_and_says_so():
 
 def test_an_error_of_several_lines_becomes_one():
     assert ended("KeyError: a\n  b").text == "raised KeyError: a b"
+
+
+def signed(error, line=""):
+    return judge(RankState(node="n01", error=error, line=line)).sign
+
+
+def test_the_sign_of_a_failure_leaves_out_what_differs_from_rank_to_rank():
+    assert signed("RuntimeError: rank 17 lost buffer 0x7f3a at step 9") == signed(
+        "RuntimeError: rank 4 lost buffer 0x10c2 at step 12"
+    )
+    assert signed("RuntimeError: tensor sizes differ") != signed("RuntimeError: out of memory")
+
+
+def test_the_sign_of_an_exception_names_the_source_line():
+    assert signed("KeyError: 'x'", "data.py:120") == "KeyError: 'x' at data.py:120"
+    assert signed("KeyError: 'x'", "data.py:7") != signed("KeyError: 'x'", "data.py:120")
+
+
+def test_consequences_of_one_kind_have_one_sign():
+    assert signed(WRAPPED) == signed("RuntimeError: Connection reset by peer") == "peer reset"
+    assert judge(RankState(signal=11)).sign == "SIGSEGV"
