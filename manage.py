@@ -3,7 +3,7 @@
 
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from controlplane.embedded import running
@@ -15,12 +15,11 @@ IN_A_SCRATCH_DATABASE = ("replay",)
 
 def main() -> None:
     """Run the command named on the command line, against what runs from the home unless an address is given."""
+    place: AbstractContextManager[None] = nullcontext()
     if set(sys.argv[1:2]) & set(IN_A_SCRATCH_DATABASE):
         from controlplane.embedded import scratch  # noqa: PLC0415 - other commands need none of it
 
         place = scratch.serving(os.environ, Path(__file__).resolve().parent)
-    else:
-        place = nullcontext()
     try:
         with place:
             execute()

@@ -12,7 +12,7 @@ from controlplane.domain.signals import Signal
 from controlplane.events.models import Event
 from controlplane.events.streams import Refusal
 
-_FIELDS = ("id", "received_at", "node", "incarnation", "seq", "at_ms", "kind", "run", "attempt", "rank", "data")
+FIELDS = ("id", "received_at", "node", "incarnation", "seq", "at_ms", "kind", "run", "attempt", "rank", "data")
 MAX_LIMIT = 10_000
 """Events or points that one read returns at most."""
 
@@ -76,7 +76,7 @@ def newest(run: str, nodes: Collection[str], *, since: datetime, limit: int) -> 
     """Return the last `limit` events of a run and of its nodes received after `since`, in commit order."""
     recent = Event.objects.filter(received_at__gte=since)
     wanted = recent.filter(Q(run=run) | Q(run=None, node__in=list(nodes)))
-    rows = wanted.order_by("-id").values_list(*_FIELDS)[:limit]
+    rows = wanted.order_by("-id").values_list(*FIELDS)[:limit]
     return [StoredEvent(*row) for row in reversed(rows)]
 
 
@@ -87,7 +87,7 @@ def latest(kind: str, *, node: str | None = None, run: str | None = None) -> Sto
         found = found.filter(node=node)
     if run is not None:
         found = found.filter(run=run)
-    newest = found.order_by("-id").values_list(*_FIELDS).first()
+    newest = found.order_by("-id").values_list(*FIELDS).first()
     return StoredEvent(*newest) if newest else None
 
 
@@ -98,7 +98,7 @@ def tail(*, node: str | None = None, run: str | None = None, limit: int = 100) -
         found = found.filter(node=node)
     if run is not None:
         found = found.filter(run=run)
-    return [StoredEvent(*row) for row in found.order_by("-id").values_list(*_FIELDS)[: _bounded(limit)]]
+    return [StoredEvent(*row) for row in found.order_by("-id").values_list(*FIELDS)[: _bounded(limit)]]
 
 
 def speaks_for_name(node: str, incarnation: str) -> bool | None:
@@ -174,7 +174,7 @@ def _point(at_ms: int, data: dict[str, Any]) -> StepPoint:
 
 
 def _read(found: Any, limit: int) -> list[StoredEvent]:
-    return [StoredEvent(*row) for row in found.order_by("id").values_list(*_FIELDS)[: _bounded(limit)]]
+    return [StoredEvent(*row) for row in found.order_by("id").values_list(*FIELDS)[: _bounded(limit)]]
 
 
 def _bounded(limit: int) -> int:

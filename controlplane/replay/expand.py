@@ -60,7 +60,8 @@ class Feed:
 
     def next_t(self) -> float | None:
         """Give the time of the next arrival, None when there is none."""
-        return self._peek()[0] if self._peek() else None
+        head = self._peek()
+        return head[0] if head is not None else None
 
     def take(self, until: float) -> list[Arrival]:
         """Give everything that arrives up to and at `until`, in order."""

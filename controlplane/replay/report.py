@@ -24,7 +24,7 @@ def report(name: str, runs: Sequence[Run], end_t: float) -> dict[str, Any]:
     return {
         "trace": name,
         "incidents": [_incident(one, [act for act in acts if act.incident_id == one.pk]) for one in incidents],
-        "actions": [{"t": t_of(act.at), **_act(act), "incident": places.get(act.incident_id)} for act in acts],
+        "actions": [{"t": t_of(act.at), **_act(act), "incident": places.get(act.incident_id or 0)} for act in acts],
         "chronicle": _chronicle(),
         "accounting": _accounting(runs, end_t),
         "fleet": _fleet(end_t),

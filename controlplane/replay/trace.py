@@ -197,7 +197,7 @@ class Trace:
 
     def _read_header(self) -> Header:
         raw = self._next()
-        header = _decoded(_header, raw or b"null", max(self.number, 1), "is no header of a trace")
+        header: Header = _decoded(_header, raw or b"null", max(self.number, 1), "is no header of a trace")
         if header.trace != VERSION:
             raise TraceError(self.number, f"trace version {header.trace} is not known here, {VERSION} is")
         _check_header(header, self.number)

@@ -26,8 +26,8 @@ INSTALLED_APPS = [
     "controlplane.analytics",
     "controlplane.replay",
 ]
-MIDDLEWARE: list[str] = []
-TEMPLATES: list[dict[str, object]] = []
+MIDDLEWARE = []
+TEMPLATES = []
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 LOGGING = configure("ERROR", LogFormat.AUTO)
 
