@@ -51,9 +51,23 @@ def cleared(item: Finding) -> str:
 
 def evidence(item: Finding) -> str:
     """Tell the strongest lines of evidence of a finding."""
-    lines = sorted(item.evidence, key=lambda line: -line.weight)
-    told = "; ".join(f"{line.text} ({_weight(line)})" for line in lines[:3])
+    told = "; ".join(_told_once(alike) for alike in _by_kind(item.evidence)[:3])
     return full_stop(f"Evidence: {told or 'none beside the clock'}")
+
+
+def _by_kind(lines: Sequence[Evidence]) -> list[list[Evidence]]:
+    """Put together what several show alike, strongest first."""
+    kinds: dict[str, list[Evidence]] = {}
+    for line in sorted(lines, key=lambda line: -line.weight):
+        kinds.setdefault(line.kind or f"{line.entity} {line.text}", []).append(line)
+    return list(kinds.values())
+
+
+def _told_once(alike: Sequence[Evidence]) -> str:
+    first = alike[0]
+    if len({line.entity for line in alike}) == 1:
+        return f"{first.text} ({_weight(first)})"
+    return f"{first.text}, and {count(len(alike) - 1, 'other')} alike ({first.weight:+.2g} each, shared by all)"
 
 
 _STRONG, _FAIR = 4.0, 2.0

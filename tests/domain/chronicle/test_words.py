@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from controlplane.domain.accounting.losses import Losses
@@ -5,7 +7,7 @@ from controlplane.domain.checkpoints.restore import RestoreChoice
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.chronicle.kinds import LOOKS, Group, Kind, look
 from controlplane.domain.chronicle.words import count, cut, duration, gpu_hours, listed, number
-from controlplane.domain.findings import Stage
+from controlplane.domain.findings import Evidence, Stage
 from controlplane.domain.recovery.choice import Decision
 from controlplane.domain.recovery.restart_from_checkpoint import RESTART_FROM_CHECKPOINT as RUNBOOK
 from tests.domain.diagnosis.test_diagnose import finding, weigh
@@ -43,6 +45,15 @@ def test_lists_name_six_and_count_the_rest():
     assert listed(["n0"]) == "n0"
     assert listed(["n0", "n1", "n2"]) == "n0, n1 and n2"
     assert listed([f"n{place}" for place in range(9)]) == "n0, n1, n2, n3, n4, n5 and 3 more"
+
+
+def test_what_many_ranks_show_alike_is_told_once():
+    lines = tuple(
+        Evidence(at=0.0, entity=f"rank:{rank}", weight=4.0, text=f"rank {rank} raised OSError", kind="OSError")
+        for rank in range(64)
+    )
+    told = sentences.evidence(replace(finding("crash"), evidence=lines))
+    assert told == "Evidence: rank 0 raised OSError, and 63 others alike (+4 each, shared by all)."
 
 
 def test_a_long_text_is_cut_between_two_words():
