@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.domain.detection import reading
-from controlplane.domain.detection.hardware_state import MAX_GPUS, Gauge, Machine
+from controlplane.domain.detection.hardware_state import MAX_GPUS, MAX_NICS, Gauge, Machine, Nic
 from controlplane.domain.signals import Signal
 
 SRAM_LIMIT = 4
@@ -98,3 +98,25 @@ def _missing(machine: Machine, told: Mapping[str, Any], at_ms: int) -> Iterator[
         if gauge.absent >= ABSENT_TIMES:
             said = f"{len(told)} of {len(machine.gauges)} seen"
             yield Risen(signature="gpu-missing", uuid=uuid, index=index.get(uuid), said=said)
+
+
+DOWN = frozenset({"down", "lowerlayerdown", "disabled", "polling", "init"})
+UP = frozenset({"up", "active"})
+
+
+def ports(machine: Machine, signal: Signal) -> list[tuple[str, bool]]:
+    """Give the network ports that changed, each with whether it is up now; one that was never up says nothing."""
+    nics = signal.data.get("nics")
+    listed = nics[:MAX_NICS] if isinstance(nics, (list, tuple)) else []
+    return [change for nic in listed if isinstance(nic, Mapping) and (change := _port(machine, nic, signal.at_ms))]
+
+
+def _port(machine: Machine, nic: Mapping[str, Any], at_ms: int) -> tuple[str, bool] | None:
+    name, word = reading.text(nic, "name").lower(), reading.text(nic, "state").lower()
+    if not name or word not in DOWN | UP or (name not in machine.nics and len(machine.nics) >= MAX_NICS):
+        return None
+    known = machine.nics.get(name)
+    if known is not None and at_ms <= known.at_ms:
+        return None
+    machine.nics[name] = Nic(up=word in UP, at_ms=at_ms)
+    return (name, word in UP) if known is not None and known.up != (word in UP) else None

@@ -53,7 +53,8 @@ def machine_of(record: HardwareState, name: str) -> Machine | None:
 def note(record: HardwareState, signature: Signature, signal: Signal, **place: Any) -> None:
     """Count one sighting of `signature`; `place` are fields of `Fault`."""
     node = place.pop("node", signal.node)
-    where = place.get("gpu") or place.get("slot") or ("" if place.get("rank") is None else str(place["rank"]))
+    rank = place.get("rank")
+    where = place.get("gpu") or place.get("slot") or (place.get("process") or "" if rank is None else str(rank))
     key = f"{signature.id}|{node}|{where}"
     fault = record.faults.get(key)
     if fault is None:
@@ -146,7 +147,14 @@ def _log(record: HardwareState, machine: Machine, signal: Signal) -> None:
             _count(record, match, signal)
         else:
             gpu, slot = _gpu(machine, match)
-            _line(record, match.signature, match, signal, gpu=gpu, slot=slot, tenant=machine.pids.get(match.pid or -1))
+            _line(record, match.signature, match, signal, gpu=gpu, slot=slot, tenant=_tenant(machine, match.pid))
+
+
+def _tenant(machine: Machine, pid: int | None) -> Tenant | None:
+    """Give the rank that a process is, by the newest attempt on the machine: numbers of processes come again."""
+    tenant = machine.pids.get(pid) if pid is not None else None
+    newest = max((other.attempt for other in machine.pids.values()), default=0)
+    return tenant if tenant is not None and tenant.attempt == newest else None
 
 
 def _gpu(machine: Machine, match: Match) -> tuple[Slot, str]:
@@ -154,8 +162,9 @@ def _gpu(machine: Machine, match: Match) -> tuple[Slot, str]:
     if match.signature is None or match.signature.entity not in ("gpu", "port"):
         return Slot(), ""
     known = machine.slots.get(match.place)
-    if known is None and match.signature.entity == "gpu" and match.pid in machine.pids:
-        known = Slot(uuid=machine.pids[match.pid].gpu)
+    tenant = _tenant(machine, match.pid)
+    if known is None and match.signature.entity == "gpu" and tenant is not None:
+        known = Slot(uuid=tenant.gpu)
     return known or Slot(), match.place
 
 
@@ -226,6 +235,10 @@ def _health(record: HardwareState, machine: Machine, signal: Signal) -> None:
     for risen in counters.take(machine, signal):
         signature = by_id()[risen.signature]
         note(record, signature, signal, gpu=risen.uuid, index=risen.index, said=risen.said, boot=machine.boot_id)
+    for port, up in counters.ports(machine, signal):
+        note(
+            record, by_id()["net-up" if up else "net-down"], signal, slot=port, said=f"{port} {'up' if up else 'down'}"
+        )
 
 
 _RULES = {

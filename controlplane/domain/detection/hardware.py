@@ -25,7 +25,7 @@ KLASS = "gpu_fault"
 KINDS = faults.KINDS
 MAX_TESTIMONY = 48
 OWN_FINDINGS = frozenset({"storage_stall", "host_memory"})
-"""Classes whose detectors bring their evidence themselves."""
+"""Classes whose detectors bring their evidence themselves; that of network ports does, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,11 @@ def testimony(state: RunState, policy: RunPolicy, now: float) -> list[Evidence]:
 
 def _may_testify(record: HardwareState, fault: Fault, scope: Scope, since: float) -> bool:
     signature = by_id()[fault.signature]
-    if signature.klass in OWN_FINDINGS or not (scope.has(fault.node) or fault.rank is not None):
+    if (
+        signature.klass in OWN_FINDINGS
+        or "flap" in signature.repeat
+        or not (scope.has(fault.node) or fault.rank is not None)
+    ):
         return False
     return fault.last_at >= since and is_current(record, fault, scope)
 

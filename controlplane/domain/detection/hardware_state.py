@@ -12,6 +12,7 @@ MAX_BURSTS = 16
 MAX_UNITS = 8
 MAX_GPUS = 64
 MAX_PIDS = 64
+MAX_NICS = 64
 MAX_UNKNOWN = 64
 MAX_MACHINES = 16_384
 
@@ -74,6 +75,14 @@ class Gauge:
 
 
 @dataclass(slots=True)
+class Nic:
+    """A network port as it was last reported."""
+
+    up: bool = True
+    at_ms: int = -1
+
+
+@dataclass(slots=True)
 class Machine:
     """One machine: its boot, its GPUs by slot, its processes and its counters."""
 
@@ -85,6 +94,7 @@ class Machine:
     slots: dict[str, Slot] = field(default_factory=dict)
     gauges: dict[str, Gauge] = field(default_factory=dict)
     pids: dict[int, Tenant] = field(default_factory=dict)
+    nics: dict[str, Nic] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

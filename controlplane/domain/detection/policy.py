@@ -100,6 +100,8 @@ class RunPolicy:
     )
     room_share: float = _setting(0.8, 0.1, 1, "requirements D-18", "a path of which so much is used is nearly full")
     room_hours: float = _setting(48.0, 0, 10_000, "requirements D-18", "a path that is full within so long is told")
+    flap_s: float = _setting(10.0, 0.5, 3600, "signatures NET-005", "a port that comes back within so long has flapped")
+    flap_limit: int = _setting(5, 2, 1000, "signatures NET-005", "as many flaps of a port in a day are told")
     testimony_s: float = _setting(900.0, 1, DAY_S, "methods 7", "what machines said so long before a stop is evidence")
     restart_capacity: int = _setting(4, 1, 100, "methods 8", "restarts that may follow each other at once")
     restart_refill_s: float = _setting(1800.0, 1, 30 * DAY_S, "methods 8", "time until one restart is earned back")
