@@ -149,10 +149,15 @@ def _known(key: str | None) -> bool:
 def release(
     node: str, to: str = NodeState.SPARE, *, by: str, now: datetime, reason: str = "", actor_kind: str = PERSON
 ) -> LedgerEntry:
-    """Let a node out of quarantine, on to `to` (repairing, proving or spare). Raises as `move`."""
+    """Let a node out of quarantine, on to `to` (repairing, proving or spare). Raises as `move`.
+
+    Automation sends no node back to the pool that failed again and again (`Refused`, methods 8).
+    """
     current = Node.objects.filter(name=node).values_list("state", flat=True).first()
     if current is not None and current != NodeState.QUARANTINED:
         raise Conflict(f"{node} is {current}, not quarantined")
+    if actor_kind != PERSON and to in (NodeState.SPARE, NodeState.HEALTHY) and queries.needs_repair(node, now):
+        raise Refused(f"{node} has failed too often lately to come back without a repair")
     said = reason or f"released by {by}"
     return move(node, to, said, actor_kind=actor_kind, actor=by, now=now)
 

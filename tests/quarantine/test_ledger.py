@@ -4,6 +4,8 @@ import pytest
 
 from controlplane.chronicle.models import Entry
 from controlplane.domain.errors import Conflict, NotFound, Refused
+from controlplane.domain.fleet import identity
+from controlplane.fleet import queries as fleet_queries
 from controlplane.fleet.models import Node
 from controlplane.quarantine import actions, queries
 from controlplane.quarantine.models import LedgerEntry
@@ -21,8 +23,8 @@ def state():
     return Node.objects.get(name="n1").state
 
 
-def by_runbook(**more):
-    return actions.quarantine("n1", "it is lost", actor_kind="runbook", now=NOW, **more)
+def by_runbook(node="n1", **more):
+    return actions.quarantine(node, "it is lost", actor_kind="runbook", now=NOW, **more)
 
 
 def test_a_quarantine_keeps_reason_evidence_actor_and_incident(node):
@@ -92,3 +94,86 @@ def test_spares_join_and_healthy_nodes_leave_an_attempt(node):
     actions.join(["n1", "n404"], "used", now=NOW, key="b")
     assert state() == "healthy"
     assert LedgerEntry.objects.count() == 2
+
+
+def enrol(*names, **columns):
+    return [
+        Node.objects.create(name=name, state_since=NOW, enrolled_at=NOW, **{"state": "spare", **columns})
+        for name in names
+    ]
+
+
+def test_runbooks_may_take_four_nodes_at_once_and_a_person_any_number(node):
+    enrol(*[f"n{number}" for number in range(2, 8)])
+    for number in range(1, 5):
+        by_runbook(node=f"n{number}")
+    with pytest.raises(Refused, match="quarantined 4 nodes lately"):
+        by_runbook(node="n5")
+    actions.quarantine("n5", "I say so", actor_kind="person", actor="ana", now=NOW)
+    later = NOW + timedelta(hours=15)
+    actions.quarantine("n6", "x", actor_kind="runbook", now=later)
+
+
+def test_what_a_group_lost_counts_as_one_decision(node):
+    enrol(*[f"n{number}" for number in range(2, 8)])
+    for number in range(1, 8):
+        by_runbook(node=f"n{number}", strike=False, incident_id=5)
+    assert len(queries.removals(NOW, timedelta(hours=1))) == 1
+
+
+def test_a_node_back_from_quarantine_is_used_last_and_fails_at_double_price(node):
+    enrol("n2")
+    by_runbook()
+    actions.release("n1", by="ana", now=NOW)
+    assert [item.name for item in fleet_queries.spares()] == ["n2", "n1"]
+    actions.quarantine("n1", "again", actor_kind="runbook", now=NOW + timedelta(hours=1))
+    assert queries.strikes("n1", NOW + timedelta(hours=2)) == 3
+    with pytest.raises(Refused, match="without a repair"):
+        actions.release("n1", by="proof", actor_kind="runbook", now=NOW + timedelta(hours=2))
+    actions.release("n1", by="ana", now=NOW + timedelta(hours=2))
+
+
+HARDWARE = {"machine_id": "m1", "board_serial": "b1", "gpus": [{"uuid": "GPU-1"}, {"uuid": "GPU-2"}]}
+
+
+def machine(name, hardware, state="spare", seen=NOW - timedelta(minutes=5)):
+    hello = {"hardware": hardware, "identity": identity.digest(hardware), "last_seen_at": seen}
+    return enrol(name, state=state, **hello)[0]
+
+
+def test_a_machine_that_is_kept_out_is_refused_under_another_name():
+    machine("n5", HARDWARE, "quarantined")
+    machine("n16", HARDWARE)
+    entry = actions.refuse(fleet_queries.returned("n16", NOW), now=NOW)
+    assert (entry.to_state, entry.strike, entry.actor_kind) == ("quarantined", False, "system")
+    told = Entry.objects.get().sentence
+    assert told.startswith("Quarantined node n16, which is the same machine as node n5, which is quarantined")
+    assert actions.refuse(fleet_queries.returned("n16", NOW), now=NOW) is None
+
+
+def test_gpus_of_a_kept_out_machine_in_another_board_are_recognised():
+    machine("n5", HARDWARE, "repairing")
+    machine("n16", {"machine_id": "m9", "gpus": [{"uuid": "GPU-2"}, {"uuid": "GPU-8"}]})
+    found = fleet_queries.returned("n16", NOW)
+    assert (found.before.name, found.kinship) == ("n5", identity.Kinship.GPUS)
+
+
+@pytest.mark.parametrize("reason", ["it speaks itself", "others share its identifiers", "it only drains", "it is free"])
+def test_a_machine_is_not_taken_for_another(reason):
+    state = {"it only drains": "draining", "it is free": "spare"}.get(reason, "quarantined")
+    seen = NOW if reason == "it speaks itself" else NOW - timedelta(minutes=5)
+    shown = {"machine_id": "m1"}
+    machine("n5", shown, state, seen)
+    machine("n16", shown)
+    if reason == "others share its identifiers":
+        machine("n17", shown)
+    assert fleet_queries.returned("n16", NOW) is None
+
+
+def test_whom_a_person_let_in_is_not_refused_again():
+    machine("n5", HARDWARE, "quarantined")
+    machine("n16", HARDWARE)
+    later = NOW + timedelta(minutes=10)
+    actions.refuse(fleet_queries.returned("n16", NOW), now=NOW)
+    actions.release("n16", by="ana", now=later)
+    assert actions.refuse(fleet_queries.returned("n16", later), now=later) is None

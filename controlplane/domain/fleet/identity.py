@@ -51,7 +51,7 @@ def digest(hardware: Mapping[str, Any]) -> str:
     """
     parts = [_readable(hardware.get(key)) for key in ("machine_id", "board_serial", "provider_id")]
     if not any(parts):
-        parts = sorted(str(gpu.get("uuid") or "") for gpu in hardware.get("gpus") or [])
+        parts = sorted(gpu_uuids(hardware))
     if not any(parts):
         return UNKNOWN
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -280,6 +280,32 @@ def test_the_ledger_is_held_against_allocations_twice_a_minute():
     assert [*asked, fleet.machine.asks(fleet.now)] == [True, False, False, True]
 
 
+def xid(fleet, node):
+    fleet.mute.discard(node)
+    fleet.send("node.log", node, source="kernel", text="NVRM: Xid (PCI:0000:48:00): 79, GPU has fallen off the bus.")
+
+
+def test_a_gpu_that_fails_in_an_idle_machine_is_the_fleets_to_tell():
+    fleet = Fleet()
+    xid(fleet, "n3")
+    fleet.wait(5)
+    assert (fleet.log, fleet.machine.has_faults()) == ([], True)
+    fleet.witness = Witness.of([], kept_out={})
+    fleet.wait(5)
+    assert [(item.klass, item.run, item.facts["node"]) for item in fleet.log] == [("gpu_fault", None, "n3")]
+
+
+def test_a_gpu_that_failed_in_mid_run_is_not_told_again_when_the_run_has_gone_on_without_it():
+    fleet, stage = Fleet(), Stage_(nodes=4)
+    stage.launch()
+    xid(fleet, "n3")
+    fleet.witness = Witness.of([stage.machine.view()], kept_out={})
+    fleet.wait(5)
+    fleet.witness = Witness.of([], kept_out={})
+    fleet.wait(5)
+    assert fleet.log == []
+
+
 def test_two_machines_under_one_name_are_told_until_one_is_left():
     fleet = Fleet()
     fleet.witness = Witness(disputed=frozenset({"n3"}))
