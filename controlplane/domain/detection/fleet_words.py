@@ -52,7 +52,7 @@ def _group_sentence(state: FleetState, loss: GroupLoss, names: Sequence[str], ru
     if loss.klass == UNSEEN:
         return f"{base} while their runs advance, so only their telemetry is lost: {listed(names)}"
     if loss.hold:
-        return f"{base}; automation holds, because {loss.why}"
+        return f"{base}; automation is on hold, because {loss.why}"
     if run is None:
         return f"{base}: {listed(names)}"
     confirmed = ", the scheduler calls each of them down" if all_down(state, names) else ""
