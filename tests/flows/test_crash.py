@@ -70,7 +70,7 @@ def test_a_run_that_completes_is_no_incident_and_is_never_restarted(cluster):
 def test_a_new_attempt_that_dies_is_answered_again_in_the_same_incident(cluster):
     cluster.kill_rank(2)
     cluster.until(lambda: len(cluster.launches) == 2)
-    cluster.kill_rank(1)
+    cluster.kill_rank(1, signal=11)
     cluster.until(lambda: len(cluster.launches) == 3)
     assert cluster.run.incidents.count() == 1
     states = list(cluster.run.executions.order_by("pk").values_list("attempt", "state"))

@@ -145,7 +145,7 @@ def test_a_restart_without_durable_progress_waits_longer(db):
     trained(cluster.build())
     cluster.kill_rank(2)
     cluster.until(lambda: len(cluster.launches) == 2)
-    cluster.kill_rank(2)
+    cluster.kill_rank(2, signal=11)
     second = cluster.now
     cluster.until(lambda: len(cluster.launches) == 3)
     assert cluster.now - second >= timedelta(seconds=20)
