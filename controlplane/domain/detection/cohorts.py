@@ -21,12 +21,13 @@ MIN_COHORT = 4
 SPREAD_FLOOR = 0.003
 WAIT_SHARE = 0.5
 """A rank that holds the others up waits less than they do, by about as much as it computes longer."""
-OWN_WINDOWS = 5
 KNOWN_WINDOWS = 3
+"""So many windows make a rank's own usual times known."""
 MEMORY = 8
 MAX_FLAGGED = 64
 MAX_WINDOWS = 8
 MAX_OPEN = 3
+MAX_AHEAD = 4
 MAX_REPORTS = 20
 
 
@@ -48,7 +49,7 @@ def take(mine: SlowAttempt, attempt: AttemptState, signal: Signal, policy: RunPo
     if times is None or signal.rank is None or not 0 <= signal.rank < MAX_RANKS:
         return
     number = (times.last_step - 1) // WINDOW_STEPS
-    if number <= mine.judged:
+    if number <= mine.judged or _too_far(attempt, times):
         return
     reports = mine.reports.setdefault(number, {}).setdefault(signal.rank, [])
     if len(reports) < MAX_REPORTS and all(known.last_step != times.last_step for known in reports):
@@ -70,6 +71,11 @@ def _read(signal: Signal) -> Times | None:
         data_ms=_positive(reading.number(data, "data_ms")),
     )
     return times if times.compute_ms is not None or times.wait_ms is not None else None
+
+
+def _too_far(attempt: AttemptState, times: Times) -> bool:
+    """A window of steps that the run is far from would shut out all before it."""
+    return attempt.last_step is not None and times.last_step > attempt.last_step + MAX_AHEAD * WINDOW_STEPS
 
 
 def _positive(value: float | None) -> float | None:
@@ -203,7 +209,7 @@ def _against_itself(
     ratios = {
         rank: (given.compute_ms or 0.0) / known.compute_ms
         for rank, given in times.items()
-        if (known := mine.usual.get(rank)) and known.count >= OWN_WINDOWS and known.compute_ms > 0
+        if (known := mine.usual.get(rank)) and known.count >= KNOWN_WINDOWS and known.compute_ms > 0
     }
     if not ratios:
         return {}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from controlplane.domain.detection import reading
+from controlplane.domain.detection import reading, steps
 from controlplane.domain.detection.cusum import Chart, robust_sigma
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.slow_state import Alarm, ChartState, Reference, SlowAttempt, SlowState, StepTime
@@ -108,8 +108,7 @@ def _judge(slow: SlowState, attempt: AttemptState, step: int, time: StepTime, po
 def _counts(attempt: AttemptState, step: int, duration_s: float, time: StepTime, policy: RunPolicy) -> bool:
     if step < (attempt.first_step or 0) + policy.warmup_steps:
         return False
-    began_ms = time.at_ms - duration_s * 1000
-    if any(begin < time.at_ms and end > began_ms for begin, end in attempt.intervals):
+    if steps.overlaps(attempt, duration_s, time.at_ms):
         return False
     leader = attempt.ranks.get(0)
     return leader is None or not (

@@ -182,3 +182,25 @@ def test_the_second_of_two_culprits_is_named_after_the_first_was_left_out():
     pace.train(6, slower=LOST, compute={5: 0.06}, wait=WAITS)
     assert pace.blamed() == {"node:n07", "node:n01"}
     assert pace.last.attempt == 2
+
+
+def test_a_window_of_steps_that_the_run_is_far_from_is_not_believed():
+    pace = trained()
+    for _ in range(5):
+        for ahead in range(10):
+            last = 10**12 + ahead * 20
+            pace.send("rank.window", "n03", 13, first_step=last - 19, last_step=last, compute_ms=1, wait_ms=1)
+        pace.train(1, slower=LOST, compute={29: 0.06}, wait=WAITS)
+    assert pace.blamed() == {"node:n07"}
+
+
+def test_late_steps_of_an_earlier_attempt_and_windows_of_no_rank_change_nothing():
+    pace = trained()
+    pace.launch()
+    before = pace.machine.snapshot()["state"]["slow"]
+    pace.attempt = 1
+    pace.send("rank.step", "n00", 0, step=500, duration_ms=200_000)
+    pace.send("rank.window", "n00", None, first_step=1, last_step=20, compute_ms=5)
+    pace.attempt = 2
+    pace.send("rank.window", "n00", 0, first_step=1, last_step=20)
+    assert pace.machine.snapshot()["state"]["slow"] == before
