@@ -23,6 +23,7 @@ from controlplane.runs.projection import whole
 from controlplane.runs.times import seconds
 from controlplane.watch import fleet as fleet_watch
 from controlplane.watch import pipeline
+from controlplane.watch.fleet import Ledger
 from controlplane.watch.pipeline import Heard
 
 OWNER = "replay"
@@ -53,6 +54,7 @@ class FleetFollower:
         self._waiting: list[Signal] = []
         self._judged: list[Finding] = []
         self._written = now
+        self._ledger: Ledger | None = None
         self.news = False
 
     def hear(self, signals: Sequence[Signal], now: datetime) -> None:
@@ -66,9 +68,20 @@ class FleetFollower:
         """Judge; whatever is found is news."""
         at = seconds(now)
         self.reducer.awake(at)
-        witness = fleet_watch.ask(self.reducer, lambda: [one.reducer.view(at) for one in runs_followed], now)
+        views = [one.reducer for one in runs_followed]
+        witness = fleet_watch.ask(self.reducer, lambda: [one.view(at) for one in views], now, read=self._read_ledger)
         self._judged += self.reducer.sweep(at, witness)
         self.news |= bool(self._judged)
+
+    def _read_ledger(self) -> Ledger:
+        """Read the tables once between two writes."""
+        if self._ledger is None:
+            self._ledger = fleet_watch.read_ledger()
+        return self._ledger
+
+    def forget(self) -> None:
+        """Note that somebody may have written."""
+        self._ledger = None
 
     def stale(self, now: datetime) -> bool:
         """Say whether rows of nodes are too old to be asked when they were last heard."""

@@ -174,6 +174,7 @@ class Player:
         self._expire(now)
         self._going = Incident.objects.exclude(state=IncidentState.RESOLVED).exists() or live().exists()
         self._agents.take_up()
+        self._fleet.forget()
 
     def _write(self, now: datetime) -> dict[str, list[Incident]]:
         self._inbox.write()

@@ -5,7 +5,7 @@ or becomes an incident of the run whose nodes it is about; it never acts on a ru
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -185,7 +185,31 @@ def _sights(signals: Iterable[Signal]) -> list[tuple[float, list[str]]]:
     return [(max(last[name] for name in names), sorted(names)) for _, names in sorted(groups.items())]
 
 
-def ask(reducer: FleetMachine, views: Callable[[], Iterable[RunView]], now: datetime) -> Witness:
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What the tables say of nodes; it changes only when somebody writes."""
+
+    kept_out: Mapping[str, KeptOut]
+    disputed: frozenset[str]
+    spares: int
+
+
+def read_ledger() -> Ledger:
+    """Read what the fleet's reducer asks of the tables."""
+    return Ledger(
+        kept_out={node.name: _kept_out(node) for node in fleet_queries.kept_out()},
+        disputed=frozenset(fleet_queries.in_conflict()),
+        spares=len(fleet_queries.spares()),
+    )
+
+
+def ask(
+    reducer: FleetMachine,
+    views: Callable[[], Iterable[RunView]],
+    now: datetime,
+    *,
+    read: Callable[[], Ledger] = read_ledger,
+) -> Witness:
     """Ask the runs and the ledger about the nodes, when the reducer needs to know.
 
     `views` is called only when somebody is silent, broken, or kept out and might train all the same.
@@ -193,12 +217,12 @@ def ask(reducer: FleetMachine, views: Callable[[], Iterable[RunView]], now: date
     at = seconds(now)
     if not reducer.asks(at):
         return NO_WITNESS
-    kept_out = fleet_queries.kept_out()
+    ledger = read()
     return Witness.of(
-        views() if kept_out or reducer.has_faults() or reducer.in_doubt(at) else (),
-        kept_out={node.name: _kept_out(node) for node in kept_out},
-        disputed=fleet_queries.in_conflict(),
-        spares=len(fleet_queries.spares()),
+        views() if ledger.kept_out or reducer.has_faults() or reducer.in_doubt(at) else (),
+        kept_out=ledger.kept_out,
+        disputed=ledger.disputed,
+        spares=ledger.spares,
     )
 
 
