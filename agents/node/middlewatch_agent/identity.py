@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from middlewatch_agent import __version__
 from middlewatch_agent.files import read_text
 from middlewatch_agent.gpu.base import GpuIdentity
 from middlewatch_agent.nics import NIC_FOLDER, names
@@ -36,6 +37,7 @@ def hello(
         "hardware": {key: value for key, value in hardware.items() if value is not None},
         "labels": dict(labels),
         "capabilities": sorted(capabilities),
+        "agent_version": __version__,
     }
 
 

@@ -40,7 +40,11 @@ def _flooding(node: FleetNode, _policy: RunPolicy, now: float) -> bool:
 
 AILMENTS: dict[str, tuple[Has, str, str]] = {
     "deaf": (_deaf, "a reader of {} reads nothing, so its silence means nothing", "the readers read again"),
-    "lag": (_lagging, "events of {} arrive more than a minute late", "events arrive on time again"),
+    "lag": (
+        _lagging,
+        "the agent of {} is more than a minute behind",
+        "the agents keep up again",
+    ),
     "dropped": (_dropped, "the agent of {} dropped events because its spool was full", "no more events are dropped"),
     "flood": (_flooding, "the log of {} floods with more than a thousand lines a minute", "the flood has ended"),
 }
