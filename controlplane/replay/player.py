@@ -201,16 +201,21 @@ class Player:
 
     def _next_work(self, t: float) -> float:
         """Give the moment at which runbooks or open incidents have to be looked at again though nothing comes."""
-        if not self._going:
-            return t + IDLE_S
-        waits = live().exclude(pk__in=patient()).aggregate(first=Min("wake_at"))["first"]
-        if waits is not None:
-            return max(t_of(waits) or 0.0, t + SOON_S)
-        decisions = Incident.objects.filter(state=IncidentState.OPEN).values_list("decision", flat=True)
+        timers = [t + PATIENCE_S]
+        if self._going:
+            waits = live().exclude(pk__in=patient()).aggregate(first=Min("wake_at"))["first"]
+            timers += [max(t_of(waits) or 0.0, t + SOON_S)] if waits is not None else []
+            alone = Incident.objects.filter(state=IncidentState.OPEN).exclude(run__in=live().values("run"))
+            timers += self._patience(t, list(alone.values_list("decision", flat=True)))
+        return min(timer for timer in timers if timer > t)
+
+    def _patience(self, t: float, decisions: list[dict[str, Any]]) -> list[float]:
+        """Give the next looks at open incidents that no runbook works on: after their pause, and ever more rarely."""
+        if not decisions:
+            return []
         pauses = [decision.get("not_before") for decision in decisions]
         timers = [t_of_seconds(pause) for pause in pauses if isinstance(pause, int | float)]
-        timers.append(t + min(PATIENCE_S, max(SOON_S, (t - self._news_t) / PATIENCE_SHARE)))
-        return min(timer for timer in timers if timer > t)
+        return [*timers, t + max(SOON_S, (t - self._news_t) / PATIENCE_SHARE)]
 
 
 def live() -> QuerySet[Execution]:
