@@ -19,6 +19,7 @@ from controlplane.domain.findings import Finding
 from controlplane.domain.signals import Signal
 from controlplane.events import queries as events
 from controlplane.events.queries import StoredEvent
+from controlplane.fleet import queries as fleet
 from controlplane.incidents import actions as incidents
 from controlplane.incidents import queries as incident_queries
 from controlplane.incidents.models import Incident
@@ -114,6 +115,15 @@ class Heard:
     judged: list[Finding] = field(default_factory=list)
 
 
+def introduce(reducer: RunMachine) -> None:
+    """Tell a reducer which GPUs its nodes have, where they said so before the run was theirs."""
+    strangers = reducer.strangers()
+    known = {node.name: node for node in fleet.nodes_for(strangers)} if strangers else {}
+    for name in strangers:
+        node = known.get(name)
+        reducer.introduce(name, node.hardware if node else {}, node.labels if node else {})
+
+
 def newest_attempts(run: Run) -> list[Attempt]:
     """Read the attempts that events may still be about, newest first."""
     return list(run.attempts.order_by("-number")[:ATTEMPTS_KNOWN])
@@ -137,6 +147,7 @@ def commit(run: Run, held: Held, reducer: RunMachine, heard: Heard, *, cursor: i
     changed = incidents.record(run, heard.judged, now, book=book)
     _project(run, heard.signals, now, book)
     changed += incidents.settle(run, now, book=book)
+    introduce(reducer)
     runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=now, rested=heard.rested)
     book.write()
     return changed

@@ -4,7 +4,7 @@ Every rule gives the same record when an event comes twice or out of order: burs
 merged as spans of the sender's clock, and the newest by that clock names the place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from controlplane.domain.detection import counters, reading
@@ -31,6 +31,7 @@ KINDS = frozenset(
     {"node.hello", "node.health", "node.log", "rank.started", "rank.log", "rank.exited", "scheduler.node"}
 )
 MAX_REBOOTS = 8
+MAX_ASKED = 20
 
 
 def take(record: HardwareState, signal: Signal) -> None:
@@ -48,6 +49,23 @@ def machine_of(record: HardwareState, name: str) -> Machine | None:
     if name not in record.machines and len(record.machines) < MAX_MACHINES:
         record.machines[name] = Machine()
     return record.machines.get(name)
+
+
+def strangers(record: HardwareState, nodes: Iterable[str]) -> list[str]:
+    """Give those of `nodes` whose GPUs are not known here, as long as asking for them has not been in vain."""
+    known = {name: machine_of(record, name) for name in nodes}
+    return sorted(name for name, one in known.items() if one and not one.slots and one.asked < MAX_ASKED)
+
+
+def introduce(record: HardwareState, node: str, hardware: Mapping[str, Any], labels: Mapping[str, Any]) -> None:
+    """Tell what a machine said in a hello that was not heard here; what was heard stands."""
+    machine = machine_of(record, node)
+    if machine is None:
+        return
+    machine.asked += 1
+    machine.switch = machine.switch or reading.text(labels, "switch")
+    if not machine.slots:
+        equip(machine, hardware.get("gpus"))
 
 
 def note(record: HardwareState, signature: Signature, signal: Signal, **place: Any) -> None:
@@ -106,8 +124,13 @@ def _weight(known: Mapping[str, Signature], fault: Fault) -> float:
 def _hello(_record: HardwareState, machine: Machine, signal: Signal) -> None:
     boot(machine, reading.text(signal.data, "boot_id"), signal)
     machine.switch = reading.text(reading.mapping(signal.data, "labels"), "switch") or machine.switch
-    gpus = reading.mapping(signal.data, "hardware").get("gpus")
-    if not isinstance(gpus, (list, tuple)) or signal.at_ms < machine.boot_ms:
+    if signal.at_ms >= machine.boot_ms:
+        equip(machine, reading.mapping(signal.data, "hardware").get("gpus"))
+
+
+def equip(machine: Machine, gpus: Any) -> None:
+    """Note which GPU sits in which slot; anything but a list of GPUs changes nothing."""
+    if not isinstance(gpus, (list, tuple)):
         return
     found = [gpu for gpu in gpus[:MAX_GPUS] if isinstance(gpu, Mapping) and reading.text(gpu, "uuid")]
     if found:

@@ -84,8 +84,12 @@ class Nic:
 
 @dataclass(slots=True)
 class Machine:
-    """One machine: its boot, its GPUs by slot, its processes and its counters."""
+    """One machine: its boot, its GPUs by slot, its processes and its counters.
 
+    `asked` counts how often the fleet was asked for what the machine said in its hello.
+    """
+
+    asked: int = 0
     boot_id: str = ""
     boot_ms: int = -1
     boot_at: float = 0.0

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-from controlplane.domain.detection import codec, intake, maintenance, sight, silence, view
+from controlplane.domain.detection import codec, faults, intake, maintenance, sight, silence, view
 from controlplane.domain.detection.detectors import DETECTORS, Detector
 from controlplane.domain.detection.modes import Mode, mode_of, weaker
 from controlplane.domain.detection.news import News
@@ -104,6 +104,15 @@ class RunMachine:
     def nodes(self) -> tuple[str, ...]:
         """Give the nodes whose own events the machine wants, the launcher's among them."""
         return tuple(sorted(self._state.nodes))
+
+    def strangers(self) -> list[str]:
+        """Give the run's nodes whose GPUs are not known: they said hello before the run was theirs."""
+        attempt = self._state.attempt
+        return faults.strangers(self._state.hardware, silence.members(attempt)) if attempt is not None else []
+
+    def introduce(self, node: str, hardware: Mapping[str, Any], labels: Mapping[str, Any]) -> None:
+        """Tell what the fleet knows of a stranger."""
+        faults.introduce(self._state.hardware, node, hardware, labels)
 
     def view(self, now: float | None = None) -> view.RunView:
         """Give what a page shows, at `now` or at the last sweep."""

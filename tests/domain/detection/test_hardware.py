@@ -415,3 +415,21 @@ def test_the_counter_waits_and_says_when_it_will_have_waited():
     stage.wait(policy.ecc_settle_s)
     assert hardware.due(stage.machine._state, policy, stage.now) is None
     assert len(faults(stage)) == 1
+
+
+def test_a_node_that_said_hello_before_the_run_was_its_own_is_introduced_by_the_fleet():
+    stage = training(introduced=False)
+    assert stage.machine.strangers() == stage.names
+    stage.machine.introduce("n2", {"gpus": [{"index": 3, "uuid": uuid("n2"), "pci": f"{PCI}.0"}]}, {"switch": "sw1"})
+    assert "n2" not in stage.machine.strangers()
+    xid(stage, "n2", 79)
+    stage.sweep()
+    assert faults(stage)[0].entity == f"gpu:{uuid('n2')}"
+
+
+def test_the_fleet_is_not_asked_for_ever():
+    stage = training(introduced=False)
+    for _ in range(50):
+        for name in stage.machine.strangers():
+            stage.machine.introduce(name, {}, {})
+    assert stage.machine.strangers() == []
