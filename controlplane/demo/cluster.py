@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controlplane.demo.sabotage import REQUEST
 from controlplane.domain.errors import Invalid
 from controlplane.embedded.plane import ControlPlane
 
@@ -35,7 +34,9 @@ grace_s = {grace_s}
 env = {{ OMP_NUM_THREADS = "1", MKL_NUM_THREADS = "1", MIDDLEWATCH_DEMO_FAULTS = "{faults}" }}
 preload = {preload}
 """
-SABOTAGE = str(ROOT / "controlplane/demo/sabotage.py")
+SABOTAGE = str(ROOT / "examples/sabotage.py")
+REQUEST = "request.json"
+"""Where the saboteur of each rank looks, below the folder that its environment names."""
 CHECKPOINT_EVERY = 15
 KEPT = 10
 """Checkpoints that stay, so that a rollback finds one from a hundred steps before."""
@@ -111,7 +112,7 @@ class Cluster:
         return [path for folder in self.run_folders() for path in folder.glob("step-*")]
 
     def ask(self, kind: str, **what: object) -> None:
-        """Leave a request for the ranks' saboteurs (controlplane.demo.sabotage)."""
+        """Leave a request for the ranks' saboteurs (examples/sabotage.py)."""
         half = self.faults / "request.new"
         half.write_text(json.dumps({"kind": kind, **what}), encoding="utf-8")
         half.rename(self.faults / REQUEST)

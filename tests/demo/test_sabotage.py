@@ -1,5 +1,6 @@
 """The saboteur and the stuck folder do what the demonstration says they do, and nothing else."""
 
+import importlib.util
 import json
 import os
 import threading
@@ -7,10 +8,14 @@ import threading
 import pytest
 
 from controlplane.demo import stuck
-from controlplane.demo.cluster import Cluster, RankProcess
+from controlplane.demo.cluster import REQUEST, SABOTAGE, Cluster, RankProcess
 from controlplane.demo.faults import FAULTS, block_storage, free_storage, parse
-from controlplane.demo.sabotage import REQUEST, Saboteur
 from controlplane.domain.errors import Invalid
+
+spec = importlib.util.spec_from_file_location("sabotage", SABOTAGE)
+sabotage = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sabotage)
+Saboteur = sabotage.Saboteur
 
 
 @pytest.fixture
@@ -41,7 +46,7 @@ def test_a_spoilt_loss_is_no_number_in_the_attempt_that_was_named_and_in_no_othe
 def test_only_the_named_rank_becomes_slow(cluster, monkeypatch):
     FAULTS["slow"].hurt(cluster, victim(rank=1))
     slept = []
-    monkeypatch.setattr("controlplane.demo.sabotage.time.sleep", slept.append)
+    monkeypatch.setattr(sabotage.time, "sleep", slept.append)
     for rank in (0, 1):
         Saboteur(cluster.faults, attempt=3, rank=rank).after_step()
     assert slept == [0.05]
