@@ -15,7 +15,9 @@ POLICY = RunPolicy.from_overrides(
 )
 NODES = ["n0", "n1", "n2"]
 LATENESS_S = 3
-LONG = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+PROGRESS = {"D-01", "D-02", "D-03", "D-11", "D-13"}
+"""The detectors whose verdicts rest on steps, phases, ends and launches."""
+LONG = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 steps = st.tuples(st.just("step"), st.integers(0, 2), st.integers(1, 3))
 ends = st.tuples(st.just("end"), st.integers(0, 2), st.sampled_from([0, 1, 9, 11, 15]))
@@ -24,7 +26,11 @@ phases = st.tuples(st.just("phase"), st.sampled_from(["eval", "save"]), st.sampl
 stacks = st.tuples(st.just("stack"), st.integers(0, 2), st.booleans())
 others = st.tuples(st.sampled_from(["rest", "launch", "gap", "finish"]), st.integers(0, 0), st.integers(0, 0))
 waits = st.tuples(st.just("wait"), st.integers(1, 30), st.integers(0, 0))
-acts = st.one_of(steps, steps, waits, waits, ends, mutes, phases, stacks, others)
+saves = st.tuples(st.just("save"), st.integers(0, 9), st.sampled_from(["saving", "complete", "torn"]))
+words = st.tuples(st.just("word"), st.integers(0, 9), st.integers(0, 0))
+leaps = st.tuples(st.just("leap"), st.integers(0, 2), st.integers(0, 0))
+credible = st.one_of(steps, steps, waits, waits, ends, mutes, phases, stacks, saves, words, others)
+acts = st.one_of(credible, leaps)
 
 
 def signal(kind, now, *, node="head", rank=None, attempt=1, **data):
@@ -35,7 +41,7 @@ def signal(kind, now, *, node="head", rank=None, attempt=1, **data):
     )  # fmt: skip
 
 
-def story(acts):  # noqa: C901 - one branch per act
+def story(acts):  # noqa: C901, PLR0912 - one branch per act
     """Turn acts into a list of (now, signals, rest) seconds, one sweep each."""
     now, attempt, step, mute = 1000.0, 1, 0, set()
     launch = [signal("attempt.started", now, attempt=1, nodes=NODES, world_size=3)]
@@ -58,9 +64,19 @@ def story(acts):  # noqa: C901 - one branch per act
         elif word == "stack":
             data = {"tool": "py-spy", "ok": second, "frames": ["all_reduce"]}
             sent.append(signal("rank.stack", now, node=NODES[first], rank=first, attempt=attempt, **data))
+        elif word == "save":
+            data = {"step": max(0, step - first), "state": second, "tier": "persistent"}
+            sent.append(signal("checkpoint", now, node="n0", rank=0, attempt=attempt, **data))
+        elif word == "word":
+            sent.append(signal("rank.resume", now, node="n0", rank=0, attempt=attempt, step=max(0, step - first)))
+        elif word == "leap":
+            data = {"step": 50_000 + first, "duration_ms": 900}
+            sent.append(signal("rank.step", now, node="n0", rank=0, attempt=attempt, **data))
         elif word == "launch":
             attempt += 1
-            sent.append(signal("attempt.started", now, attempt=attempt, nodes=NODES, world_size=3))
+            resume = {"step": max(0, step - 2)} if attempt % 2 else {}
+            data = {"nodes": NODES, "world_size": 3, "resume": resume}
+            sent.append(signal("attempt.started", now, attempt=attempt, **data))
         elif word == "finish":
             sent.append(signal("attempt.exited", now, attempt=attempt, reason="failed"))
         seconds.append((now, sent, rest))
@@ -139,6 +155,27 @@ def test_the_order_of_arrival_inside_one_sweep_changes_nothing(acts, random):
         random.shuffle(sent)
     again, _ = play(RunMachine("demo", POLICY), seconds)
     assert again == told
+
+
+def in_windows(seconds, length):
+    """Gather what arrives in each `length` seconds before one sweep at their end."""
+    for start in range(0, len(seconds), length):
+        window = seconds[start : start + length]
+        yield window[-1][0], [one for _, sent, _ in window for one in sent], any(rest for _, _, rest in window)
+
+
+@LONG
+@given(st.lists(credible, max_size=40), st.randoms())
+def test_the_order_of_arrival_inside_the_usual_lateness_changes_no_verdict(acts, random):
+    seconds = story(acts)
+    told, _ = play(RunMachine("demo", POLICY), [seconds[0], *in_windows(seconds[1:], LATENESS_S)])
+    mixed = [(now, random.sample(sent, len(sent)), rest) for now, sent, rest in in_windows(seconds[1:], LATENESS_S)]
+    again, _ = play(RunMachine("demo", POLICY), [seconds[0], *mixed])
+    assert verdicts(again) == verdicts(told)
+
+
+def verdicts(told):
+    return [(item.key, item.klass, item.stage, item.entity) for item in told if item.detector in PROGRESS]
 
 
 @LONG
