@@ -42,7 +42,7 @@ def a_pause(run):
     say(begin, "head", make_event("attempt.started", at_ms=ms(begin), seq=1, run="alpha", attempt=1, nodes=["n01"],
                                   world_size=1))  # fmt: skip
     for beat in range(5, 960, 10):
-        say(begin + timedelta(seconds=beat), "n01", make_event("node.heartbeat", at_ms=1, seq=next(seqs)))
+        say(begin + timedelta(seconds=beat), "n01", make_event("node.heartbeat", at_ms=ms(begin) + beat * 1000, seq=next(seqs)))
     for number, end in enumerate(ends, 1):
         at = begin + timedelta(seconds=end)
         step = {"step": number, "duration_ms": 20_000}

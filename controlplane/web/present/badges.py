@@ -80,9 +80,14 @@ STAGE = {
     "confirmed": Badge("alert", "Confirmed", "bad"),
     "cleared": Badge("check", "Cleared", "good"),
 }
+ACT = {
+    "proposed": Badge("question", "Proposed", "warn"),
+    "done": Badge("check", "Done", "accent"),
+}
 FAMILIES = {
     "Runs": RUN, "Attempts": ATTEMPT, "Incidents": INCIDENT, "Severity": SEVERITY, "Nodes": NODE,
     "Checkpoints": CHECKPOINT, "Executions": EXECUTION, "Runbook steps": STEP, "Ranks": RANK, "Findings": STAGE,
+    "Acts": ACT,
 }  # fmt: skip
 
 

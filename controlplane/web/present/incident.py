@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from controlplane.domain.diagnosis.classes import CLASSES, Family
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.runs.models import Run, RunState
 from controlplane.web.present import badges
@@ -11,39 +12,10 @@ from controlplane.web.present.execution import Progress
 from controlplane.web.present.proposal import Waiting, waiting
 from controlplane.web.present.words import Badge, sentence, span
 
-CLASSES = {
-    "crash": "A rank died",
-    "crash_no_exit": "Ranks vanished without a word",
-    "hang": "The run stopped making progress",
-    "node_lost": "A node is lost",
-    "correlated_loss": "Several nodes fell silent together",
-    "gpu_fault": "A GPU failed",
-    "crash_loop": "The run keeps crashing",
-    "workload_error": "The training code failed",
-    "fail_slow": "The run became slow",
-    "checkpoint_overdue": "No checkpoint in time",
-    "checkpoint_incomplete": "A checkpoint is torn",
-    "checkpoint_poison": "A checkpoint is poisoned",
-    "restore_stall": "The restore hangs",
-    "resume_mismatch": "The run resumed differently",
-    "loss_anomaly": "The loss went wrong",
-    "storage_stall": "Storage stalls",
-    "network_fault": "The network is at fault",
-    "scheduler": "The scheduler is at fault",
-    "capacity": "Capacity is ending",
-    "spares_low": "Spares are running out",
-    "environment_drift": "Nodes differ",
-    "host_memory": "A host ran out of memory",
-    "restore_failed": "The restore failed",
-    "identity_conflict": "Two machines use one name",
-    "check_broken": "A check is broken",
-    "telemetry_lost": "Telemetry is lost",
-    "blind": "Middlewatch cannot see",
-}
 UNDECIDED = "deciding what to do"
 NEEDS_PERSON = "nothing by itself: a person must decide"
-BLIND = frozenset({"telemetry_lost", "blind", "check_broken", "correlated_loss"})
-SLOW = frozenset({"fail_slow", "spares_low", "checkpoint_overdue", "capacity", "environment_drift"})
+BLIND = frozenset(name for name, one in CLASSES.items() if one.about_sight) | {"correlated_loss"}
+SLOW = frozenset(name for name, one in CLASSES.items() if one.family is Family.ADVICE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +55,7 @@ def card(incident: Incident, run: Run | None, cost: Cost | None, progress: Progr
 def headline(incident: Incident, run: Run | None) -> str:
     """Say how things stand, not what was detected: that is the second line."""
     if run is None:
-        return CLASSES.get(incident.klass, incident.title)
+        return sentence(CLASSES[incident.klass].title if incident.klass in CLASSES else incident.title)
     if incident.state == IncidentState.OPEN:
         return f"Run {run.name} {_trouble(incident)}"
     return f"Run {run.name} {_ending(incident, run)}"

@@ -9,8 +9,10 @@ from typing import Any
 
 from controlplane.checkpoints.queries import restore_point
 from controlplane.domain.access.policy import least_role
+from controlplane.domain.diagnosis.classes import class_of
+from controlplane.domain.diagnosis.clearing import clears
 from controlplane.domain.errors import NotFound
-from controlplane.incidents.models import Finding, Incident, IncidentState
+from controlplane.incidents.models import ActRecord, Finding, Incident, IncidentState
 from controlplane.runbooks import registry
 from controlplane.runbooks.models import Execution, ExecutionState
 from controlplane.runs.models import Run
@@ -25,6 +27,7 @@ ACT_SCORE = 4.0
 ACT_MARGIN = 2.0
 MAX_EVIDENCE = 12
 MAX_FINDINGS = 20
+MAX_ACTS = 20
 SIMILAR = 3
 
 
@@ -36,6 +39,17 @@ class Suspect:
     url: str
     share: int
     words: str
+    clears: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActLine:
+    """Something that was done or proposed."""
+
+    at: datetime
+    badge: Badge
+    words: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +94,9 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
         "execution": execution,
         "runbook": registry.runbook(execution.runbook) if execution else None,
         "progress": going,
+        "meaning": words.sentence(class_of(incident.klass).meaning),
         "suspects": _suspects(incident),
+        "done": [_act(row) for row in incident.acts.order_by("-at", "-pk")[:MAX_ACTS]],
         "cleared": [_spoken(entity) for entity in incident.cleared],
         "findings": [_finding(found) for found in findings],
         "ranks": _ranks(findings),
@@ -159,7 +175,31 @@ def _suspect(blame: dict[str, Any], best: float) -> Suspect:
         url=f"/nodes/{name}/" if name else "",
         share=max(2, min(100, round(100 * score / best))) if best > 0 else 2,
         words=f"score {score:.1f}, {place}: {'enough' if enough else 'not enough'} to act on",
+        clears=words.sentence(clears(entity)),
     )
+
+
+def _act(row: ActRecord) -> ActLine:
+    about = " ".join(part for part in (f"node {row.node}" if row.node else "", _details(row.args)) if part)
+    return ActLine(
+        at=row.at,
+        badge=badges.of(badges.ACT, "proposed" if row.proposed else "done"),
+        words=f"{row.do} {about}".strip(),
+        why=row.why,
+    )
+
+
+def _details(args: dict[str, Any]) -> str:
+    told = []
+    if args.get("with"):
+        told.append(f"with {args['with']}")
+    if args.get("step") is not None:
+        told.append(f"from step {words.number(args['step'])}" if args["step"] else "from the beginning")
+    if args.get("exclude"):
+        told.append(f"without {', '.join(map(str, args['exclude']))}")
+    if args.get("skip"):
+        told.append(f"skipping batches {args['skip'][0]} to {args['skip'][1]}")
+    return ", ".join(told)
 
 
 def _spoken(entity: str) -> str:
@@ -171,7 +211,7 @@ def _finding(found: Finding) -> FindingLine:
     strongest = sorted(found.evidence, key=lambda line: -abs(float(line.get("weight", 0))))[:MAX_EVIDENCE]
     return FindingLine(
         badge=badges.of(badges.STAGE, found.stage),
-        words=present.CLASSES.get(found.klass, found.klass),
+        words=words.sentence(class_of(found.klass).title),
         entity=_spoken(found.entity),
         detector=found.detector,
         found_at=found.found_at,

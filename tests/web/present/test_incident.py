@@ -64,7 +64,7 @@ def test_the_headline_says_how_the_run_stands(facts, of_run, sentence):
 
 
 def test_an_incident_of_the_fleet_names_its_class():
-    assert card(incident(run_id=None, klass="blind"), None, None, None).headline == "Middlewatch cannot see"
+    assert card(incident(run_id=None, klass="blind"), None, None, None).headline == "No sight of the run"
 
 
 def test_a_class_of_a_later_version_falls_back_to_the_title():
