@@ -41,12 +41,14 @@ def a_pause(run):
     ends = [20 * number for number in range(1, 41)] + [870 + 20 * number for number in range(4)]
     say(begin, "head", make_event("attempt.started", at_ms=ms(begin), seq=1, run="alpha", attempt=1, nodes=["n01"],
                                   world_size=1))  # fmt: skip
-    for beat in range(5, 960, 10):
-        say(begin + timedelta(seconds=beat), "n01", make_event("node.heartbeat", at_ms=ms(begin) + beat * 1000, seq=next(seqs)))
-    for number, end in enumerate(ends, 1):
-        at = begin + timedelta(seconds=end)
-        step = {"step": number, "duration_ms": 20_000}
-        say(at, "n01", make_event("rank.step", at_ms=ms(at), seq=next(seqs), run="alpha", attempt=1, rank=0, **step))
+    steps = {end: number for number, end in enumerate(ends, 1)}
+    for second in range(5, 960, 5):
+        at = begin + timedelta(seconds=second)
+        events = [make_event("node.heartbeat", at_ms=ms(at), seq=next(seqs))]
+        if second in steps:
+            step = {"step": steps[second], "duration_ms": 20_000}
+            events.append(make_event("rank.step", at_ms=ms(at), seq=next(seqs), run="alpha", attempt=1, rank=0, **step))
+        say(at, "n01", *events)
 
 
 def ms(moment):
