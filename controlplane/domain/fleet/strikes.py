@@ -27,7 +27,7 @@ class Mark:
 
 
 def offences(marks: Iterable[Mark], now: float) -> int:
-    """Count the offences that stand at `now`: strikes, double in the day after an offender's release, less what has faded."""
+    """Count the offences that stand at `now`: strikes, double on probation, less what has faded."""
     count, since, released = 0, 0.0, None
     for mark in sorted(marks, key=lambda item: item.at):
         if mark.at > now:
