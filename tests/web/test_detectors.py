@@ -29,16 +29,17 @@ def run():
 
 
 @pytest.fixture
-def page(client, run):
+def page(client, run, monkeypatch):
+    monkeypatch.setattr("controlplane.web.views.detectors.clock", lambda: NOW)
     client.force_login(person())
     return client
 
 
 @pytest.fixture
 def a_pause(run):
-    """Forty steps of 20 s, a pause of 45 s, and four more."""
+    """Forty steps of 20 s, a pause of 45 s, and six more."""
     begin, seqs = NOW - timedelta(seconds=960), iter(range(1, 1000))
-    ends = [20 * number for number in range(1, 41)] + [845 + 20 * number for number in range(4)]
+    ends = [20 * number for number in range(1, 41)] + [845 + 20 * number for number in range(6)]
     say(begin, "head", make_event("attempt.started", at_ms=ms(begin), seq=1, run="alpha", attempt=1, nodes=["n01"],
                                   world_size=1))  # fmt: skip
     steps = {end: number for number, end in enumerate(ends, 1)}
