@@ -33,8 +33,12 @@ AT_ONCE = frozenset({"attempt.started", "attempt.exited", "command.result"})
 FLEET_AT_ONCE = frozenset({"node.hello", "command.result"})
 FRESH = timedelta(seconds=5)
 """Age at which what is stored of nodes is renewed before anybody decides by it: a beat's period."""
+SETTLED = timedelta(seconds=60)
+"""Time after which incidents are settled although nothing came."""
 MAX_WAITING = 20_000
 """Signals that may wait to be written."""
+SIGNS = frozenset({"node.heartbeat", "node.health"})
+"""Events of which only the newest of a node leaves a trace in the tables."""
 CHANGES_NODES = frozenset({"attempt.started", "rank.started"})
 
 
@@ -52,6 +56,7 @@ class FleetFollower:
         self._held = _hold(FLEET, now)
         self.reducer = FleetMachine()
         self._waiting: list[Signal] = []
+        self._signs: dict[str, Signal] = {}
         self._judged: list[Finding] = []
         self._written = now
         self._ledger: Ledger | None = None
@@ -61,8 +66,13 @@ class FleetFollower:
         """Take in what belongs to no run."""
         mine = [signal for signal in signals if signal.run is None]
         fleet_watch.hear(self.reducer, mine, now)
-        self._waiting += mine
-        self.news |= any(signal.kind in FLEET_AT_ONCE for signal in mine) or len(self._waiting) > MAX_WAITING
+        for signal in mine:
+            if signal.kind in SIGNS:
+                self._signs[signal.node] = signal
+            else:
+                self._waiting.append(signal)
+                self.news |= signal.kind in FLEET_AT_ONCE
+        self.news |= len(self._waiting) > MAX_WAITING
 
     def sweep(self, runs_followed: Iterable["RunFollower"], now: datetime) -> None:
         """Judge; whatever is found is news."""
@@ -89,11 +99,11 @@ class FleetFollower:
 
     def write(self, now: datetime) -> list[Incident]:
         """Write everything that waits; return the incidents that moved."""
-        signals, self._waiting = self._waiting, []
+        signals, self._waiting = [*self._waiting, *self._signs.values()], []
         judged, self._judged = self._judged, []
-        self.news, self._written = False, now
+        self._signs, self.news, self._written = {}, False, now
         with transaction.atomic():
-            return fleet_watch.commit(self._held, self.reducer, signals, judged, cursor=0, now=now)
+            return fleet_watch.commit(self._held, self.reducer, signals, judged, cursor=0, now=now, keep=False)
 
 
 class RunFollower:
@@ -104,9 +114,12 @@ class RunFollower:
         self.run = run
         self._held = _hold(machine_name(run), now, run)
         self.reducer = RunMachine(run.name, run_queries.policy(run))
+        run_queries.lend(run, self.reducer)
         self.attempts: list[Attempt] = []
         self._heard = Heard([])
         self._nodes: frozenset[str] = frozenset({run.launcher})
+        self._written = now
+        self._awaits = False
         self.news = False
 
     def hear(self, signals: Sequence[Signal], now: datetime) -> bool:
@@ -116,13 +129,15 @@ class RunFollower:
         if not said:
             return False
         heard = pipeline.hear(self.run, self.reducer, said, self.attempts, rested=self._heard.rested, now=now)
-        self._heard.signals += heard.signals
+        self._heard.signals += [signal for signal in heard.signals if signal.kind not in SIGNS]
         self._heard.rested = heard.rested
         kinds = {signal.kind for signal in heard.signals}
         self.news |= bool(kinds & AT_ONCE) or len(self._heard.signals) > MAX_WAITING
         if kinds & CHANGES_NODES:
             self._nodes = frozenset({self.run.launcher, *self.reducer.nodes(), *self._newest_nodes()})
-        return "checkpoint" in kinds or ("rank.step" in kinds and self._awaited(heard.signals))
+        awaited = "checkpoint" in kinds or ("rank.step" in kinds and self._awaited(heard.signals))
+        self._awaits |= awaited
+        return awaited
 
     def _awaited(self, signals: Sequence[Signal]) -> bool:
         """Say whether these steps hold the first of an attempt, or the first beyond all before it."""
@@ -139,13 +154,17 @@ class RunFollower:
         self._heard.judged += self.reducer.sweep(at)
         self.news |= bool(self._heard.judged)
 
+    def wants_write(self, now: datetime) -> bool:
+        """Say whether rows may be wrong, or time alone may have closed something."""
+        return self.news or self._awaits or now - self._written >= SETTLED
+
     def write(self, now: datetime) -> list[Incident]:
         """Write everything that waits; return the incidents that moved."""
         heard, self._heard = self._heard, Heard([], rested=self._heard.rested)
-        self.news = False
+        self.news, self._awaits, self._written = False, False, now
         with transaction.atomic():
             pipeline.lock(self.run)
-            changed = pipeline.commit(self.run, self._held, self.reducer, heard, cursor=0, now=now)
+            changed = pipeline.commit(self.run, self._held, self.reducer, heard, cursor=0, now=now, keep=False)
         self.refresh()
         return changed
 

@@ -36,11 +36,15 @@ GROUP_S = 0.5
 IDLE_S = 30.0
 """Longest time between two looks."""
 SOON_S = 0.5
+ALONE_S = 2.0
+"""Shortest time between two looks at an incident that no runbook works on."""
 BEAT = "node.heartbeat"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 """Longest time between two looks at an incident about which nothing is new."""
 PATIENCE_SHARE = 4.0
 """What is open is looked at after this part of the time that nothing was new."""
+ENDED_BY_BEATS = frozenset({"node_lost", "correlated_loss", "telemetry_lost", "blind", "identity_conflict", "capacity"})
+"""Classes of incident that a sign of life may end."""
 PATIENT_STEPS = frozenset({"await_progress"})
 """Steps that wait for what the trace brings, not for a time."""
 
@@ -73,7 +77,7 @@ class Player:
         self._people = People(self._stage, self._feed, complain)
         self._fleet = FleetFollower(BASE)
         self._runs = {run.name: RunFollower(run, BASE) for run in self._stage.runs}
-        self._going = False
+        self._going = self._beats_count = False
         self._news_t = self._work_t = self._swept_t = 0.0
         self._timer: float | None = None
 
@@ -90,7 +94,7 @@ class Player:
             self._round(t, arrivals)
             self._progress(t, self._inbox.events)
         end_t = self._trace.ended_at or t
-        self._write(at(end_t))
+        self._write(at(end_t), everything=True)
         return report.report(self._trace.name, self._stage.runs, end_t)
 
     def _next(self, t: float) -> tuple[float, list[Arrival]] | None:
@@ -133,7 +137,7 @@ class Player:
     def _calm(self, t: float, arrivals: list[Arrival]) -> bool:
         """Say whether all that came are beats without news, and nothing is open or due that they could change."""
         due = self._timer is not None and t >= self._timer
-        return not (self._going or due or self._fleet.news or t - self._swept_t >= IDLE_S) and all(
+        return not (self._beats_count or due or self._fleet.news or t - self._swept_t >= IDLE_S) and all(
             one.beat is not None and one.beat[0] == BEAT for one in arrivals
         )
 
@@ -172,16 +176,18 @@ class Player:
             run.refresh()
             run.rest(now)
         self._expire(now)
-        self._going = Incident.objects.exclude(state=IncidentState.RESOLVED).exists() or live().exists()
+        standing = set(Incident.objects.exclude(state=IncidentState.RESOLVED).values_list("klass", flat=True))
+        self._going = bool(standing) or live().exists()
+        self._beats_count = bool(standing & ENDED_BY_BEATS)
         self._agents.take_up()
         self._fleet.forget()
 
-    def _write(self, now: datetime) -> dict[str, list[Incident]]:
+    def _write(self, now: datetime, *, everything: bool = False) -> dict[str, list[Incident]]:
         self._inbox.write()
-        if self._fleet.news or self._fleet.stale(now):
+        if everything or self._fleet.news or self._fleet.stale(now):
             self._fleet.write(now)
             self._stage.join_members()
-        return {name: run.write(now) for name, run in self._runs.items()}
+        return {name: run.write(now) if everything or run.wants_write(now) else [] for name, run in self._runs.items()}
 
     def _expire(self, now: datetime) -> None:
         with transaction.atomic():
@@ -215,7 +221,7 @@ class Player:
             return []
         pauses = [decision.get("not_before") for decision in decisions]
         timers = [t_of_seconds(pause) for pause in pauses if isinstance(pause, int | float)]
-        return [*timers, t + max(SOON_S, (t - self._news_t) / PATIENCE_SHARE)]
+        return [*timers, t + max(ALONE_S, (t - self._news_t) / PATIENCE_SHARE)]
 
 
 def live() -> QuerySet[Execution]:

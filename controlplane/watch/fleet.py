@@ -89,6 +89,7 @@ def commit(
     *,
     cursor: int,
     now: datetime,
+    keep: bool = True,
 ) -> list[Incident]:
     """Write findings, nodes and the reducer's state together; return the incidents that moved.
 
@@ -101,7 +102,7 @@ def commit(
     _write(signals, now, book)
     _tell_drains(reducer, signals, book)
     doubt = reducer.view(seconds(now)).hold
-    runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=now, hold=doubt)
+    runs.save_machine(held, reducer.snapshot() if keep else {}, cursor=cursor, now=now, hold=doubt)
     book.write()
     return changed
 

@@ -138,9 +138,12 @@ def hear(
     return Heard(signals, rested=_observe(reducer, signals, attempts, rested, now))
 
 
-def commit(run: Run, held: Held, reducer: RunMachine, heard: Heard, *, cursor: int, now: datetime) -> list[Incident]:
+def commit(
+    run: Run, held: Held, reducer: RunMachine, heard: Heard, *, cursor: int, now: datetime, keep: bool = True
+) -> list[Incident]:
     """Write findings, projections and the reducer's state together; return the incidents that moved.
 
+    Without `keep` the state stays with the caller, who has to live as long as the run.
     Part of the caller's transaction, which has locked the run by `lock`.
     """
     book = Book(now)
@@ -148,7 +151,8 @@ def commit(run: Run, held: Held, reducer: RunMachine, heard: Heard, *, cursor: i
     _project(run, heard.signals, now, book)
     changed += incidents.settle(run, now, book=book)
     introduce(reducer)
-    runs.save_machine(held, reducer.snapshot(), cursor=cursor, now=now, rested=heard.rested)
+    snapshot = reducer.snapshot() if keep else {}
+    runs.save_machine(held, snapshot, cursor=cursor, now=now, rested=heard.rested)
     book.write()
     return changed
 
