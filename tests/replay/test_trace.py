@@ -59,7 +59,7 @@ def test_declared_steps_are_told_by_the_node_of_their_rank(tmp_path):
     [
         ("{not json", "cannot be read"),
         ({"t": 1}, "exactly one of"),
-        ({"t": 1, "node": "n0", "event": {"at_ms": 1, "kind": "x"}, "answers": {"do": "kill", "state": "failed"}}, "one of"),
+        (event(1, "n0", "x") | {"answers": {"do": "kill", "state": "failed"}}, "exactly one of"),
         ({"t": -1, "answers": {"do": "kill", "state": "failed"}}, "t is -1"),
         ({"t": 1e12, "answers": {"do": "kill", "state": "failed"}}, "t is 1e+12"),
         ({"t": "soon", "answers": {"do": "kill", "state": "failed"}}, "Expected `float`"),

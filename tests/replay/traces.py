@@ -2,9 +2,11 @@
 
 import json
 
+RUN = {
+    "name": "demo", "world_size": 2, "nodes": ["n0", "n1"], "spares": ["s0"], "gpus_per_node": 1, "step_s": 10,
+}  # fmt: skip
 HEADER = {
-    "trace": 1, "name": "small",
-    "runs": [{"name": "demo", "world_size": 2, "nodes": ["n0", "n1"], "spares": ["s0"], "gpus_per_node": 1, "step_s": 10}],
+    "trace": 1, "name": "small", "runs": [RUN],
     "nodes": [{"name": name, "labels": {"rack": "r0"}, "gpus": []} for name in ("n0", "n1", "s0", "head")],
     "policy": {"mode": "act"},
 }  # fmt: skip
@@ -21,9 +23,8 @@ def write(path, *lines, header=HEADER, end=60):
 def event(t, node, kind, /, *, at_ms=None, attempt=None, rank=None, run="demo", **data):
     """Give the line of an event of the run, or of a node when `run` is None."""
     said = {"at_ms": round(t * 1000) if at_ms is None else at_ms, "kind": kind, "data": data}
-    for name, value in (("run", run), ("attempt", attempt), ("rank", rank)):
-        if value is not None:
-            said[name] = value
+    named = {"run": run, "attempt": attempt, "rank": rank}
+    said |= {name: value for name, value in named.items() if value is not None}
     return {"t": t, "node": node, "event": said}
 
 

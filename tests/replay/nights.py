@@ -1,0 +1,66 @@
+"""A night in the live log: two ranks train, one dies, and an incident was recorded."""
+
+from datetime import UTC, datetime, timedelta
+
+from django.db import connection, transaction
+from middlewatch_wire import AgentIdentity, Batch, decode_batch, encode_batch, make_event
+
+from controlplane.events import log
+from controlplane.fleet.models import Node, NodeState
+from controlplane.incidents.models import ActRecord, Incident
+from controlplane.runs.models import Attempt, Run
+
+BEGAN = (datetime.now(UTC) - timedelta(hours=2)).replace(microsecond=0)
+"""The first bad moment: recent enough for its events to be kept."""
+NODES = ("n0", "n1")
+STEP_S = 10
+
+
+def a_crash():
+    """Rank 1 dies at BEGAN, after 100 s of training; the incident as it was recorded then."""
+    run = _world()
+    _log(run)
+    incident = Incident.objects.create(
+        run=run, attempt=1, klass="crash", severity="critical", state="resolved", title="rank 1 of demo died",
+        began_at=BEGAN, opened_at=BEGAN + timedelta(seconds=60), confirmed_at=BEGAN + timedelta(seconds=61),
+        mitigated_at=BEGAN + timedelta(seconds=90), resolved_at=BEGAN + timedelta(seconds=120),
+    )  # fmt: skip
+    ActRecord.objects.create(
+        incident=incident, at=BEGAN + timedelta(seconds=62), do="restart", run="demo", args={"step": 0}, key="1"
+    )
+    return incident
+
+
+def _world():
+    begin = BEGAN - timedelta(seconds=100)
+    for name in ("head", *NODES):
+        Node.objects.create(
+            name=name, state=NodeState.HEALTHY, head=name == "head", state_since=begin, enrolled_at=begin
+        )
+    run = Run.objects.create(name="demo", launcher="head", nodes_wanted=2, gpus_per_node=1, created_at=begin)
+    Attempt.objects.create(run=run, number=1, nodes=list(NODES), world_size=2, started_at=begin, state="exited")
+    return run
+
+
+def _log(run):
+    about, seqs = {"run": run.name, "attempt": 1}, {name: iter(range(1, 999)) for name in ("head", *NODES)}
+
+    def say(after, node, kind, **more):
+        at = BEGAN + timedelta(seconds=after)
+        ms = round(at.timestamp() * 1000)
+        event = make_event(kind, at_ms=ms, seq=next(seqs[node]), **more)
+        batch = Batch(agent=AgentIdentity(node=node, incarnation="one"), sent_at_ms=ms, events=[event])
+        with transaction.atomic(), connection.cursor() as cursor:
+            log.append(cursor, [decode_batch(encode_batch(batch))], at)
+
+    said = [(-100, "head", "attempt.started", {**about, "nodes": list(NODES), "world_size": 2, "job_id": "1"})]
+    for rank, node in enumerate(NODES):
+        said.append((-99, node, "rank.started", {**about, "rank": rank, "node": node, "local_rank": 0, "pid": 1}))
+        said += [(beat, node, "node.heartbeat", {}) for beat in range(-98, 120, 5)]
+    for step in range(1, 10):
+        said.append((STEP_S * step - 100, "n0", "rank.step", {**about, "rank": 0, "step": step, "duration_ms": 10_000}))
+    error = {"type": "RuntimeError", "message": "boom", "traceback_tail": ""}
+    said.append((0, "n1", "rank.exited", {**about, "rank": 1, "exit_code": 1, "signal": None, "error": error}))
+    said.append((1, "head", "attempt.exited", {**about, "reason": "failed", "exit_code": 1}))
+    for after, node, kind, more in sorted(said, key=lambda one: one[0]):
+        say(after, node, kind, **more)
