@@ -55,7 +55,16 @@ def restore_point(run: Run, *, suspects: Collection[int] = ()) -> RestoreChoice:
 
 
 def _candidate(row: Checkpoint) -> Candidate:
-    return Candidate(step=row.step, path=row.path, state=row.state, tier=row.tier, why=row.why)
+    lacks = missing_files(row)
+    state = CheckpointState.TORN.value if lacks and row.state in RESTORABLE else row.state
+    return Candidate(step=row.step, path=row.path, state=state, tier=row.tier, why=row.why or lacks)
+
+
+def missing_files(row: Checkpoint) -> str:
+    """Say how many files a checkpoint lacks, "" for none: what calls itself complete may not be (D-09)."""
+    if row.files is None or not row.expected_files or row.files >= row.expected_files:
+        return ""
+    return f"{row.files} of {row.expected_files} files"
 
 
 def exposed(run: Run, now: datetime) -> Exposure | None:

@@ -26,7 +26,9 @@ from controlplane.runbooks.queries import live_of
 from controlplane.runs import queries as runs
 from controlplane.runs.book import Book
 from controlplane.runs.models import Attempt, AttemptState, Run
+from controlplane.runs.times import seconds
 
+SETTLE_S = 3.0
 MAX_TRIES = 2
 """Executions that may fail on one attempt before a person is asked (methods 8: two tries per rung)."""
 ANOTHER = "another runbook answers it by now"
@@ -60,6 +62,8 @@ def _answer(incident: Incident, run: Run, live: Execution | None, now: datetime)
     if diagnosis is None:
         return None
     decision = _decide(incident, run, attempt, diagnosis, now)
+    if _settles(diagnosis, decision, now):
+        return None
     if live is not None and not _gives_way(live, decision):
         _store(incident, decision, attend.acts_for(incident, diagnosis, decision), now, busy=True)
         return None
@@ -73,6 +77,12 @@ def _answer(incident: Incident, run: Run, live: Execution | None, now: datetime)
     if live is not None:
         _end_patient(live, incident, now)
     return _carry_out(incident, attempt, decision, now)
+
+
+def _settles(diagnosis: Diagnosis, decision: Decision, now: datetime) -> bool:
+    """A person is called only once the launches were compared: that may name an answer of our own."""
+    fresh = seconds(now) - diagnosis.began < SETTLE_S
+    return fresh and decision.held_by in (HeldBy.REPEAT, HeldBy.LADDER)
 
 
 def _carry_out(incident: Incident, attempt: Attempt, decision: Decision, now: datetime) -> Execution | None:

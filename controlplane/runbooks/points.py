@@ -1,12 +1,41 @@
-"""Which checkpoints a restart may use: those that no finding of the run distrusts."""
+"""Which checkpoint a restart may use: the newest that no finding of the run distrusts.
 
+What an attempt has resumed from and trained on is proven, also where nobody reported
+it: a run that was launched elsewhere before is not begun from the start for that.
+"""
+
+from dataclasses import replace
+
+from controlplane.checkpoints import queries as ledger
 from controlplane.checkpoints.models import Checkpoint
+from controlplane.domain.checkpoints.restore import RestoreChoice
 from controlplane.domain.findings import Stage
 from controlplane.domain.recovery.responses import BACKWARDS, suspect_step
 from controlplane.incidents.models import Finding
-from controlplane.runs.models import Run
+from controlplane.runs.models import Attempt, Run
 
 LOOKED_AT = 50
+
+
+def restore_point(run: Run) -> RestoreChoice:
+    """Choose where a restart begins; step 0 when nothing can be restored."""
+    suspects = suspect_steps(run)
+    choice, proven = ledger.restore_point(run, suspects=suspects), _resumed_from(run)
+    if proven is None or proven.resume_step <= choice.step or proven.resume_step in suspects:
+        return choice
+    if ledger.of_run(run).filter(step=proven.resume_step).exists():
+        return choice  # the ledger knows it, and knows something against it
+    why = f"attempt {proven.number} resumed from it, and the ledger knows no newer complete one"
+    lost = max(0, run.high_water_step - proven.resume_step)
+    return replace(
+        choice, step=proven.resume_step, path=proven.resume_path, tier="persistent", why=why, lost_steps=lost
+    )
+
+
+def _resumed_from(run: Run) -> Attempt | None:
+    """Return the attempt that made steps after resuming from the furthest checkpoint."""
+    stepped = Attempt.objects.filter(run=run, resume_step__gt=0).exclude(first_step_at=None)
+    return stepped.order_by("-resume_step", "-number").first()
 
 
 def suspect_steps(run: Run) -> set[int]:

@@ -5,7 +5,7 @@ trouble goes first (methods 3 and 11.9).
 """
 
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.checkpoints.queries import USABLE
+from controlplane.checkpoints.queries import USABLE, missing_files
 from controlplane.incidents import queries as incidents
 from controlplane.runbooks import gate
 from controlplane.runbooks.models import ExecutionState
@@ -15,6 +15,7 @@ from controlplane.runbooks.turn import Turn
 from controlplane.runs.models import AttemptState
 
 POLL_S = 30.0
+LOOKED_AT = 20
 
 
 class AwaitBoundary(Step):
@@ -37,4 +38,4 @@ class AwaitBoundary(Step):
 def _saved(turn: Turn) -> Checkpoint | None:
     """Return a complete checkpoint that is newer than this step; one from before the approval is no boundary."""
     complete = Checkpoint.objects.filter(run=turn.run, state__in=USABLE, completed_at__gt=turn.tried.started_at)
-    return complete.order_by("-step").first()
+    return next((row for row in complete.order_by("-step")[:LOOKED_AT] if not missing_files(row)), None)

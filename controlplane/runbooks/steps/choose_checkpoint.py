@@ -40,19 +40,14 @@ class ChooseCheckpoint(Step):
         usable = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
         saved_before = ledger.has_saved(turn.run)
         checkpoints.record_scan(turn.run, usable, turn.now)
-        return _chosen(_restore_point(turn), saved_before=saved_before)
-
-
-def _restore_point(turn: Turn) -> RestoreChoice:
-    """Take the newest one that nothing distrusts: what kills its restores is passed over, never deleted."""
-    return ledger.restore_point(turn.run, suspects=points.suspect_steps(turn.run))
+        return _chosen(points.restore_point(turn.run), saved_before=saved_before)
 
 
 def _blind(turn: Turn, why: str) -> Outcome:
     """Try again; after the last try trust the ledger."""
     if turn.tried.try_number <= turn.spec.retries:
         return Failed(why)
-    choice = _restore_point(turn)
+    choice = points.restore_point(turn.run)
     if not choice.step:
         return Failed(f"{why}, and the ledger knows no complete checkpoint", retry=False)
     return Done(_facts(choice, f"{choice.why}, by the ledger alone since {why}"))

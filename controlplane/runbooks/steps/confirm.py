@@ -6,6 +6,7 @@ the moment of the first suspicion. A hang that clears costs no token.
 """
 
 from controlplane.domain.diagnosis.diagnose import Diagnosis
+from controlplane.domain.recovery.responses import STOPPING
 from controlplane.incidents import queries as incidents
 from controlplane.runbooks import exclusions, gate
 from controlplane.runbooks.models import ExecutionState
@@ -17,6 +18,10 @@ from controlplane.runs.times import seconds
 
 POLL_S = 30.0
 JOB_POLL_S = 2.0
+COMPARED = frozenset({"checkpoint_poison", "workload_error", "crash_loop"})
+"""Classes found at a crash by comparing it with earlier ones; the crash itself may be told elsewhere."""
+AT_ONCE = "gpu_fault"
+"""A machine's own word condemns it before anything else is done."""
 NO_EXIT_MARGIN_S = 5.0
 """The class that says that the job does not end comes first; this is for runs that switched that rule off."""
 
@@ -31,18 +36,26 @@ class Confirm(Step):
             return End(ExecutionState.SUCCEEDED, "it recovered by itself; nothing was touched")
         if not diagnosis.confirmed:
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
+        held = gate.ask(turn, diagnosis)
+        if held is not None:
+            return held
+        if diagnosis.klass == AT_ONCE:
+            exclusions.condemn(turn, diagnosis)
         if _ends_by_itself(turn, diagnosis):
             return Wait(turn.in_s(JOB_POLL_S), "the job to end by itself")
-        held = gate.ask(turn, diagnosis)
-        if held is None and diagnosis.klass == "gpu_fault":
-            exclusions.condemn(turn, diagnosis)
-        return held or Done({"why": diagnosis.title, "fingerprint": diagnosis.fingerprint}, told=True)
+        return Done({"why": diagnosis.title, "fingerprint": diagnosis.fingerprint}, told=True)
 
 
 def _ends_by_itself(turn: Turn, diagnosis: Diagnosis) -> bool:
     """A job whose rank died usually ends within seconds; killing it at once would hide how it ended (D-03)."""
     attempt = turn.broken
-    if diagnosis.klass != "crash" or attempt is None or attempt.state == AttemptState.EXITED:
+    if attempt is None or attempt.state == AttemptState.EXITED or not _only_crashed(diagnosis):
         return False
     waited = seconds(turn.now) - diagnosis.began
-    return bool(diagnosis.facts.get("job_running")) and waited < turn.policy.no_exit_s + NO_EXIT_MARGIN_S
+    running = diagnosis.facts.get("job_running", diagnosis.klass in COMPARED)
+    return bool(running) and waited < turn.policy.no_exit_s + NO_EXIT_MARGIN_S
+
+
+def _only_crashed(diagnosis: Diagnosis) -> bool:
+    """Nothing says that the job stands still for good: no hang, no lost node, no survivors that go on."""
+    return diagnosis.stands & STOPPING <= {"crash"}
