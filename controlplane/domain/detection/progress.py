@@ -15,6 +15,8 @@ from controlplane.domain.detection.state import AttemptState, HangState, RunStat
 from controlplane.domain.findings import Finding, Stage
 
 CONFIRM_DEADLINES = 2
+LOOKED_BEFORE_S = 10.0
+"""Stacks that were taken so shortly before the suspicion show the same standstill."""
 LEARNING = frozenset({"step", "first step"})
 """What is waited for when a suspicion that passes makes a training step's deadline longer."""
 
@@ -33,7 +35,7 @@ def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
     if not hang.stage:
         return []
     awake = {name for name, node in state.nodes.items() if (node.last_at or 0.0) >= hang.suspected_at}
-    said = testimony(attempt, since=hang.suspected_at, now=now, awake=awake)
+    said = testimony(attempt, since=max(hang.mark, hang.suspected_at - LOOKED_BEFORE_S), now=now, awake=awake)
     if hang.stage == Stage.SUSPECT and (said.independent or now >= _confirmed_by_timer(hang, seen, policy)):
         hang.stage, hang.confirmed_at = Stage.CONFIRMED.value, now
     return [finding(state, attempt, said, policy)]

@@ -88,6 +88,20 @@ def test_stacks_that_were_taken_before_the_suspicion_prove_nothing():
     assert stage.last("hang").stage == Sure.SUSPECT
 
 
+def test_stacks_that_were_taken_shortly_before_the_suspicion_count_with_those_after_it():
+    stage = trained(20.0, nodes=12)
+    stage.wait(54)
+    for rank in range(6):
+        stage.rank("rank.stack", rank, tool="py-spy", ok=True, frames=["all_reduce"])
+    stage.wait(2)
+    for rank in range(6, 11):
+        stage.rank("rank.stack", rank, tool="py-spy", ok=True, frames=["all_reduce"])
+    stage.wait(15)
+    finding = stage.last("hang")
+    assert (finding.stage, finding.entity) == (Sure.CONFIRMED, "node:n11")
+    assert {line.entity for line in finding.evidence} == {"node:n11"}
+
+
 def test_a_minority_of_a_large_group_is_named_but_does_not_confirm():
     stage = trained(20.0, nodes=12)
     stage.wait(60)
