@@ -9,7 +9,7 @@ from controlplane.domain.errors import Invalid
 
 def test_every_setting_tells_its_range_source_and_meaning():
     for told in RunPolicy().describe():
-        assert told["source"].startswith(("methods", "requirements"))
+        assert told["source"].startswith(("methods", "requirements", "signatures"))
         assert told["words"]
         assert told["default"] is None or told["low"] <= told["default"] <= told["high"]
     assert len(RunPolicy().describe()) == sum(bool(item.metadata) for item in fields(RunPolicy))
