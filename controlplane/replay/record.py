@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.checkpoints.models import Checkpoint, CheckpointState
-from controlplane.domain.errors import Invalid
+from controlplane.domain.errors import Invalid, Refused
 from controlplane.events import history
 from controlplane.events import queries as events
 from controlplane.events.queries import StoredEvent
@@ -62,11 +62,14 @@ class _Recorder:
         return told
 
 
-def record(run: Run, since: datetime, until: datetime, path: Path, *, pseudonyms: bool = False) -> Recording:
+def record(
+    run: Run, since: datetime, until: datetime, path: Path, *, pseudonyms: bool = False, most: int | None = None
+) -> Recording:
     """Write [since, until] of `run` to `path`.
 
     Raises:
         Invalid: the window is empty, or nothing of the run lies before its end.
+        Refused: there are more than `most` events.
         OSError: the file cannot be written.
     """
     if since >= until:
@@ -79,6 +82,8 @@ def record(run: Run, since: datetime, until: datetime, path: Path, *, pseudonyms
         for line in _lines(recorder, nodes, path):
             file.write(json.dumps(names.of(line) if names else line, ensure_ascii=False, separators=(",", ":")) + "\n")
             written += "event" in line
+            if most is not None and written > most:
+                raise Refused(f"more than {most:,} events were recorded in that time")
     return Recording(events=written, nodes=len(nodes))
 
 

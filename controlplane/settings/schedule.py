@@ -8,6 +8,7 @@ from celery.schedules import schedule
 
 SWEEP_S = 1.0
 HOUSEKEEPING_S = 60.0
+RERUNS_S = 10.0
 PERIODS_TO_EXPIRY = 3
 
 
@@ -22,4 +23,5 @@ BEAT_SCHEDULE = {
     "advance-due": _every("controlplane.watch.tasks.advance_due", SWEEP_S),
     "live-flush": _every("controlplane.live.tasks.flush", SWEEP_S),
     "housekeeping": _every("controlplane.watch.tasks.housekeeping", HOUSEKEEPING_S),
+    "tend-reruns": _every("controlplane.replay.tasks.tend", RERUNS_S),
 }

@@ -55,6 +55,11 @@ def fleet() -> None:
     _ask("fleet", "")
 
 
+def rerun(rerun_id: int) -> None:
+    """Have a replay begun that a person asked for."""
+    _ask("rerun", str(rerun_id))
+
+
 def _ask(what: str, which: str) -> None:
     if settings.CELERY_BROKER_URL:  # a replay has no workers to wake
         _hints().ask((what, which))
@@ -118,18 +123,19 @@ class Sender:
             message = self._message(*key)
             if message is not None:
                 name, arguments = message
-                task = f"controlplane.watch.tasks.{name}"
-                self._celery.send_task(task, args=arguments, expires=EXPIRES_S, retry=False)
+                self._celery.send_task(f"controlplane.{name}", args=arguments, expires=EXPIRES_S, retry=False)
         except (DatabaseError, KombuError, OperationalError, OSError) as error:
             self._complain(key, error)
 
     def _message(self, what: str, which: str) -> tuple[str, list[int]] | None:
         if what == "execution":
-            return "advance", [int(which)]
+            return "watch.tasks.advance", [int(which)]
+        if what == "rerun":
+            return "replay.tasks.rerun", [int(which)]
         if what == "fleet":
-            return "sweep_fleet", []
+            return "watch.tasks.sweep_fleet", []
         run_id = self._run_id(which)
-        return None if run_id is None else ("sweep_run", [run_id])
+        return None if run_id is None else ("watch.tasks.sweep_run", [run_id])
 
     def _run_id(self, name: str) -> int | None:
         """Look a name up among all runs, asked for at most once per `LOOK_EVERY_S` whatever agents send."""

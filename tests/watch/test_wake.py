@@ -67,9 +67,9 @@ def messages(monkeypatch, transactional_db):
 def test_hints_become_messages_to_the_watch(messages):
     sender, sent = messages
     run = Run.objects.create(name="demo", launcher="head", nodes_wanted=1, created_at=NOW)
-    for key in (("run", "demo"), ("execution", "7"), ("fleet", "")):
+    for key in (("run", "demo"), ("execution", "7"), ("fleet", ""), ("rerun", "3")):
         sender(key)
-    assert sent == [("sweep_run", [run.pk]), ("advance", [7]), ("sweep_fleet", [])]
+    assert sent == [("sweep_run", [run.pk]), ("advance", [7]), ("sweep_fleet", []), ("rerun", [3])]
 
 
 def test_names_that_nobody_knows_are_looked_up_once_a_second_and_wake_nobody(messages, monkeypatch):

@@ -44,6 +44,7 @@ LEAST_ROLE: Mapping[str, Role] = MappingProxyType({
     "stop_run": Role.OPERATOR,
     "resolve": Role.OPERATOR,
     "correct": Role.OPERATOR,
+    "replay": Role.OPERATOR,
     "quarantine_node": Role.OPERATOR,
     "release_node": Role.OPERATOR,
     # An admin decides who and which machines may speak at all.
