@@ -27,15 +27,15 @@ class BulkLog:
         self._lines: list[bytes] = []
         self._newest: datetime | None = None
 
-    def take(self, batch: Decoded, at: datetime) -> Appended:
-        """Take a batch that arrived `at`; it is durable after the next `write` and its commit."""
+    def take(self, batch: Decoded, at: datetime, at_s: float) -> Appended:
+        """Take a batch that arrived `at` (`at_s` since the epoch); it is durable after the next `write` and commit."""
         self._newest = at
-        stream, refused = self._streams.admit(batch, at.timestamp())
+        stream, refused = self._streams.admit(batch, at_s)
         if refused is streams.Refusal.SUPERSEDED:
             return Appended(stream.ack, refused=refused)
         if refused is not None:
             batch = greeting(batch)
-        fresh = stream.take(batch, at.timestamp())
+        fresh = stream.take(batch, at_s)
         kept = [event for event in fresh if event.kind not in self._dropped]
         if kept:
             self._lines += lines(_text(at), batch, kept)

@@ -5,7 +5,6 @@ that decides it live. Beats that have nothing to tell are decoded once for each 
 """
 
 from collections import defaultdict
-from datetime import datetime
 
 import msgspec
 from django.db import connection, transaction
@@ -14,7 +13,7 @@ from middlewatch_wire.limits import MAX_AT_MS
 
 from controlplane.domain.signals import Signal
 from controlplane.events.bulk import BulkLog
-from controlplane.replay.clock import BASE_MS, at
+from controlplane.replay.clock import BASE, BASE_MS, BASE_S, at
 from controlplane.replay.errors import TraceError
 from controlplane.replay.expand import Arrival
 
@@ -33,6 +32,7 @@ class Inbox:
         self._newest: dict[tuple[str, str], int] = defaultdict(int)
         self._agents: dict[tuple[str, str], AgentIdentity] = {}
         self._beats: dict[tuple[str, bytes], tuple[bytes, dict[str, object]]] = {}
+        self._t, self._now, self._now_s = 0.0, BASE, BASE_S
         self.events = 0
 
     def take(self, arrival: Arrival) -> list[Signal]:
@@ -47,8 +47,11 @@ class Inbox:
         else:
             batch, data = self._event(agent, arrival), None
         self.events += 1
-        now = at(arrival.t)
-        return [_signal(agent, event, now, data) for event in self._log.take(batch, now).fresh]
+        if arrival.t != self._t:
+            self._t, self._now = arrival.t, at(arrival.t)
+            self._now_s = self._now.timestamp()
+        fresh = self._log.take(batch, self._now, self._now_s).fresh
+        return [_signal(agent, event, self._now_s, data) for event in fresh]
 
     def write(self) -> None:
         """Write what was taken since the last call."""
@@ -114,9 +117,9 @@ def _decoded(batch: Batch, line: int) -> Decoded:
     return decoded
 
 
-def _signal(agent: AgentIdentity, event: Received, now: datetime, data: dict[str, object] | None) -> Signal:
+def _signal(agent: AgentIdentity, event: Received, now: float, data: dict[str, object] | None) -> Signal:
     return Signal(
-        kind=event.kind, received=now.timestamp(), at_ms=event.at_ms, node=agent.node,
+        kind=event.kind, received=now, at_ms=event.at_ms, node=agent.node,
         incarnation=agent.incarnation, run=event.run, attempt=event.attempt, rank=event.rank,
         data=msgspec.json.decode(event.data) if data is None else data,
     )  # fmt: skip

@@ -36,6 +36,9 @@ GROUP_S = 0.5
 IDLE_S = 30.0
 """Longest time between two looks."""
 SOON_S = 0.5
+POLL_S = 30.0
+POLL_SHARE = 8.0
+"""A runbook that polls is looked at after this part of the time that nothing was new, and then by its own times."""
 ALONE_S = 2.0
 """Shortest time between two looks at an incident that no runbook works on."""
 BEAT = "node.heartbeat"
@@ -45,7 +48,7 @@ PATIENCE_SHARE = 4.0
 """What is open is looked at after this part of the time that nothing was new."""
 ENDED_BY_BEATS = frozenset({"node_lost", "correlated_loss", "telemetry_lost", "blind", "identity_conflict", "capacity"})
 """Classes of incident that a sign of life may end."""
-PATIENT_STEPS = frozenset({"await_progress"})
+PATIENT_STEPS = frozenset({"await_boundary", "await_progress"})
 """Steps that wait for what the trace brings, not for a time."""
 
 Progress = Callable[[float, int], None]
@@ -210,10 +213,14 @@ class Player:
         timers = [t + PATIENCE_S]
         if self._going:
             waits = live().exclude(pk__in=patient()).aggregate(first=Min("wake_at"))["first"]
-            timers += [max(t_of(waits) or 0.0, t + SOON_S)] if waits is not None else []
+            timers += [max(t_of(waits) or 0.0, t + self._poll_s(t))] if waits is not None else []
             alone = Incident.objects.filter(state=IncidentState.OPEN).exclude(run__in=live().values("run"))
             timers += self._patience(t, list(alone.values_list("decision", flat=True)))
         return min(timer for timer in timers if timer > t)
+
+    def _poll_s(self, t: float) -> float:
+        """Give the shortest time until a waiting runbook is looked at again: longer, the longer nothing was new."""
+        return min(POLL_S, max(SOON_S, (t - self._news_t) / POLL_SHARE))
 
     def _patience(self, t: float, decisions: list[dict[str, Any]]) -> list[float]:
         """Give the next looks at open incidents that no runbook works on: after their pause, and ever more rarely."""
