@@ -147,23 +147,15 @@ class Player:
     def _hear(self, arrivals: list[Arrival], now: datetime) -> bool:
         """Take arrivals in; say whether something came that open work may wait for."""
         signals: list[Signal] = []
-        awaited = False
         for arrival in arrivals:
             if arrival.event is None and arrival.beat is None:
                 continue
             run = self._runs.get(arrival.event.run or "") if arrival.event else None
             if run is not None:
-                if arrival.event and arrival.event.kind == "attempt.started":
-                    awaited |= self._show(signals, now)
                 self._numbers.translate(arrival, run)
             signals += self._inbox.take(arrival)
-        return self._show(signals, now) or awaited
-
-    def _show(self, signals: list[Signal], now: datetime) -> bool:
-        """Show signals to every reducer, and forget them."""
         self._fleet.hear(signals, now)
         awaited = [run.hear(signals, now) for run in self._runs.values()]
-        signals.clear()
         return any(awaited)
 
     def _act(self, acts: list[Arrival], now: datetime) -> None:
