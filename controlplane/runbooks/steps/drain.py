@@ -4,6 +4,7 @@ It is drained, not quarantined: that it is slow is a measurement of the run, and
 proof in a run or a benchmark says whether it stays out (requirements D-05, L-05).
 """
 
+from controlplane.domain.fleet.states import USABLE
 from controlplane.domain.recovery.guards import may_move_again
 from controlplane.domain.recovery.responses import is_hard
 from controlplane.fleet import queries as fleet
@@ -35,8 +36,9 @@ class Drain(Step):
 
 
 def _rested(turn: Turn, name: str, *, fatal: bool) -> bool:
+    """Taking part in an attempt is no verdict, so a node in use may be moved at any time."""
     for node in fleet.nodes_for([name]):
-        by_person = node.state_actor_kind == PERSON
+        by_person = node.state_actor_kind == PERSON or node.state in USABLE
         return may_move_again(
             moved_at=seconds(node.state_since), by_person=by_person, now=seconds(turn.now), fatal=fatal,
             policy=turn.policy,
