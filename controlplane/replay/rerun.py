@@ -63,8 +63,14 @@ def newest(incident: Incident) -> Rerun | None:
 
 
 def window(incident: Incident, now: datetime) -> tuple[datetime, datetime]:
-    """Return what is recorded: half an hour before to ten minutes after, the first LONGEST of it."""
+    """Return what is recorded: half an hour before to ten minutes after, the first LONGEST of it.
+
+    It does not begin before the run was created: nobody spoke for it then, which would
+    look as if we had been blind.
+    """
     since = incident.began_at - BEFORE
+    if incident.run is not None and since < incident.run.created_at < incident.began_at:
+        since = incident.run.created_at
     until = min(now, incident.resolved_at + AFTER) if incident.resolved_at else now
     return since, min(until, since + LONGEST)
 

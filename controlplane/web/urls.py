@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from controlplane.web import health
-from controlplane.web.views import detectors, executions, fleet, incidents, runs
+from controlplane.web.views import detectors, executions, fleet, incidents, rerun, runs
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),
@@ -30,6 +30,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("incidents/<int:incident_id>/acknowledge/", incidents.acknowledge, name="incident-acknowledge"),
     path("incidents/<int:incident_id>/note/", incidents.note, name="incident-note"),
     path("incidents/<int:incident_id>/chronicle.md", incidents.chronicle_markdown, name="incident-chronicle"),
+    path("incidents/<int:incident_id>/replay/", rerun.page, name="incident-replay"),
     path("executions/<int:execution_id>/", executions.page, name="execution"),
     path("executions/<int:execution_id>/<slug:name>/", executions.do, name="execution-act"),
 ]

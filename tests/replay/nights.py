@@ -19,7 +19,6 @@ STEP_S = 10
 def a_crash():
     """Rank 1 dies at BEGAN, after 100 s of training; the incident as it was recorded then."""
     run = _world()
-    _log(run)
     incident = Incident.objects.create(
         run=run, attempt=1, klass="crash", severity="critical", state="resolved", title="rank 1 of demo died",
         began_at=BEGAN, opened_at=BEGAN + timedelta(seconds=60), confirmed_at=BEGAN + timedelta(seconds=61),
@@ -42,25 +41,27 @@ def _world():
     return run
 
 
-def _log(run):
-    about, seqs = {"run": run.name, "attempt": 1}, {name: iter(range(1, 999)) for name in ("head", *NODES)}
-
-    def say(after, node, kind, **more):
-        at = BEGAN + timedelta(seconds=after)
-        ms = round(at.timestamp() * 1000)
-        event = make_event(kind, at_ms=ms, seq=next(seqs[node]), **more)
-        batch = Batch(agent=AgentIdentity(node=node, incarnation="one"), sent_at_ms=ms, events=[event])
-        with transaction.atomic(), connection.cursor() as cursor:
+def log_it():
+    """Put what the agents said around BEGAN into the event log; returns how many events that were."""
+    said = sorted(_said(), key=lambda one: one[0])
+    with transaction.atomic(), connection.cursor() as cursor:
+        for seq, (after, sender, kind, more) in enumerate(said, 1):
+            at = BEGAN + timedelta(seconds=after)
+            event = make_event(kind, at_ms=round(at.timestamp() * 1000), seq=seq, **more)
+            batch = Batch(agent=AgentIdentity(node=sender, incarnation="one"), sent_at_ms=event.at_ms, events=[event])
             log.append(cursor, [decode_batch(encode_batch(batch))], at)
+    return len(said)
 
-    said = [(-100, "head", "attempt.started", {**about, "nodes": list(NODES), "world_size": 2, "job_id": "1"})]
-    for rank, node in enumerate(NODES):
-        said.append((-99, node, "rank.started", {**about, "rank": rank, "node": node, "local_rank": 0, "pid": 1}))
-        said += [(beat, node, "node.heartbeat", {}) for beat in range(-98, 120, 5)]
+
+def _said():
+    about = {"run": "demo", "attempt": 1}
+    yield -100, "head", "attempt.started", {**about, "nodes": list(NODES), "world_size": 2, "job_id": "1"}
+    for rank, name in enumerate(NODES):
+        yield -99, name, "rank.started", {**about, "rank": rank, "node": name, "local_rank": 0, "pid": 1}
+        for beat in range(-98, 60, 10):
+            yield beat, name, "node.heartbeat", {}
     for step in range(1, 10):
-        said.append((STEP_S * step - 100, "n0", "rank.step", {**about, "rank": 0, "step": step, "duration_ms": 10_000}))
+        yield STEP_S * step - 100, "n0", "rank.step", {**about, "rank": 0, "step": step, "duration_ms": 10_000}
     error = {"type": "RuntimeError", "message": "boom", "traceback_tail": ""}
-    said.append((0, "n1", "rank.exited", {**about, "rank": 1, "exit_code": 1, "signal": None, "error": error}))
-    said.append((1, "head", "attempt.exited", {**about, "reason": "failed", "exit_code": 1}))
-    for after, node, kind, more in sorted(said, key=lambda one: one[0]):
-        say(after, node, kind, **more)
+    yield 0, "n1", "rank.exited", {**about, "rank": 1, "exit_code": 1, "signal": None, "error": error}
+    yield 1, "head", "attempt.exited", {**about, "reason": "failed", "exit_code": 1}

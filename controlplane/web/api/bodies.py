@@ -64,3 +64,9 @@ class EnrolmentIn(Schema):
 
     uses: int = 1
     ttl_s: int = 3600
+
+
+class ReplayIn(Schema):
+    """Settings of the run that a replay changes, by name; `mode` and `modes` as well."""
+
+    settings: dict[str, Any] = {}

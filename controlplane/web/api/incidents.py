@@ -9,12 +9,15 @@ from ninja import Router, Status
 from controlplane.chronicle import actions as chronicle
 from controlplane.chronicle import queries as told
 from controlplane.chronicle.models import Entry
+from controlplane.domain.errors import NotFound
 from controlplane.incidents import actions, queries
 from controlplane.incidents.models import Incident, IncidentState
+from controlplane.replay import rerun as reruns
+from controlplane.replay.models import Rerun
 from controlplane.web.api.auth import person
-from controlplane.web.api.bodies import NoteIn, OptionalReasonIn, SentenceIn
+from controlplane.web.api.bodies import NoteIn, OptionalReasonIn, ReplayIn, SentenceIn
 from controlplane.web.api.paging import DEFAULT_LIMIT, MAX_ID, Id, Limit, Name, Page, page
-from controlplane.web.api.schemas import EntryOut, IncidentBrief, IncidentOut
+from controlplane.web.api.schemas import EntryOut, IncidentBrief, IncidentOut, RerunOut
 from controlplane.web.export import incident_markdown
 
 router = Router(tags=["incidents"])
@@ -98,3 +101,21 @@ def note(request: HttpRequest, incident_id: Id, new: NoteIn) -> Status[Entry]:
     actions.note(incident, new.text, by.username, datetime.now(UTC))
     notes = told.entries(f"incident:{incident.pk}").filter(kind="note", actor=by.username)
     return Status(201, notes.order_by("-number")[0])
+
+
+@router.get("/{incident_id}/replay", response=RerunOut)
+def get_replay(request: HttpRequest, incident_id: Id) -> Rerun:
+    """Show the newest replay of the incident under today's rules; its `report` is there once it is done."""
+    person(request, "view")
+    found = reruns.newest(queries.incident_numbered(incident_id))
+    if found is None:
+        raise NotFound(f"nobody asked for a replay of incident {incident_id}")
+    return found
+
+
+@router.post("/{incident_id}/replay", response={202: RerunOut})
+def replay(request: HttpRequest, incident_id: Id, under: ReplayIn | None = None) -> Status[Rerun]:
+    """Ask what today's rules would have done, with other `settings` if you like; it takes minutes."""
+    by = person(request, "replay")
+    incident = queries.incident_numbered(incident_id)
+    return Status(202, reruns.ask(incident, under.settings if under else {}, by.username, datetime.now(UTC)))

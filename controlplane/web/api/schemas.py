@@ -8,6 +8,7 @@ from pydantic import Field
 
 from controlplane.chronicle.models import Entry
 from controlplane.incidents.models import Incident
+from controlplane.replay.models import Rerun
 from controlplane.runbooks.models import Execution
 from controlplane.runs.models import Run
 
@@ -168,6 +169,29 @@ class IncidentOut(IncidentBrief):
     def resolve_executions(incident: Incident) -> list[int]:
         """Ids of the executions for this incident, oldest first."""
         return list(incident.executions.order_by("pk").values_list("pk", flat=True))
+
+
+class RerunOut(Schema):
+    """A replay of an incident; the times of its report are seconds after `since`."""
+
+    id: int
+    incident_id: int
+    state: str
+    settings: dict[str, Any]
+    asked_by: str
+    asked_at: datetime
+    since: datetime
+    until: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    events: int | None
+    report: dict[str, Any] | None
+    why: str
+
+    @staticmethod
+    def resolve_settings(rerun: Rerun) -> dict[str, Any]:
+        """Settings that differ from the run's own."""
+        return dict(rerun.overrides)
 
 
 class EntryOut(Schema):

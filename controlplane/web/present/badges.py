@@ -84,10 +84,16 @@ ACT = {
     "proposed": Badge("question", "Proposed", "warn"),
     "done": Badge("check", "Done", "accent"),
 }
+RERUN = {
+    "queued": Badge("clock", "Waits", "quiet"),
+    "running": Badge("play", "Replaying", "accent"),
+    "done": Badge("check", "Replayed", "good"),
+    "failed": Badge("cross", "Failed", "bad"),
+}
 FAMILIES = {
     "Runs": RUN, "Attempts": ATTEMPT, "Incidents": INCIDENT, "Severity": SEVERITY, "Nodes": NODE,
     "Checkpoints": CHECKPOINT, "Executions": EXECUTION, "Runbook steps": STEP, "Ranks": RANK, "Findings": STAGE,
-    "Acts": ACT,
+    "Acts": ACT, "Replays": RERUN,
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from controlplane.runbooks.models import Execution, ExecutionState
 from controlplane.runs.models import Run
 from controlplane.web.present import badges, buttons, cost, words
 from controlplane.web.present import incident as present
+from controlplane.web.present.acts import told as act_words
 from controlplane.web.present.buttons import May
 from controlplane.web.present.execution import FINAL, Progress, progress, resume_step
 from controlplane.web.present.proposal import waiting
@@ -180,26 +181,12 @@ def _suspect(blame: dict[str, Any], best: float) -> Suspect:
 
 
 def _act(row: ActRecord) -> ActLine:
-    about = " ".join(part for part in (f"node {row.node}" if row.node else "", _details(row.args)) if part)
     return ActLine(
         at=row.at,
         badge=badges.of(badges.ACT, "proposed" if row.proposed else "done"),
-        words=f"{row.do} {about}".strip(),
+        words=act_words(row.do, row.node, row.args),
         why=row.why,
     )
-
-
-def _details(args: dict[str, Any]) -> str:
-    told = []
-    if args.get("with"):
-        told.append(f"with {args['with']}")
-    if args.get("step") is not None:
-        told.append(f"from step {words.number(args['step'])}" if args["step"] else "from the beginning")
-    if args.get("exclude"):
-        told.append(f"without {', '.join(map(str, args['exclude']))}")
-    if args.get("skip"):
-        told.append(f"skipping batches {args['skip'][0]} to {args['skip'][1]}")
-    return ", ".join(told)
 
 
 def _spoken(entity: str) -> str:
