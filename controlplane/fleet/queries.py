@@ -56,6 +56,11 @@ def kept_out() -> list[Node]:
     return list(Node.objects.filter(state__in=KEPT_OUT).order_by("name"))
 
 
+def training() -> int:
+    """Count the nodes that train or could at once, spares and heads left out."""
+    return Node.objects.filter(state=NodeState.HEALTHY, head=False).count()
+
+
 def in_conflict() -> list[str]:
     """Return the names that two machines claim."""
     return list(Node.objects.filter(identity_conflict=True).order_by("name").values_list("name", flat=True))

@@ -11,6 +11,8 @@ from controlplane.quarantine.models import LedgerEntry
 
 RUNBOOK = "runbook"
 MAX_MARKS = 1_000
+RATE_WINDOW = timedelta(days=30)
+"""Failures longer ago say little of the machines of today."""
 _OUT = (NodeState.QUARANTINED, NodeState.REPAIRING, NodeState.PROVING)
 _RELEASED = Q(from_state__in=_OUT, to_state__in=(NodeState.SPARE, NodeState.HEALTHY))
 
@@ -53,3 +55,10 @@ def removals(now: datetime, within: timedelta) -> list[datetime]:
         one = ("group", incident_id) if incident_id and not strike else ("node", pk)
         seen.setdefault(one, at)
     return list(seen.values())
+
+
+def failures(now: datetime) -> tuple[int, float]:
+    """Return how many nodes failed in the last 30 days, a group as one, and the days that were watched of those."""
+    first = Node.objects.filter(head=False).order_by("enrolled_at").values_list("enrolled_at", flat=True).first()
+    watched = min(RATE_WINDOW, now - first) if first is not None else timedelta(0)
+    return len(removals(now, RATE_WINDOW)), max(0.0, watched / timedelta(days=1))

@@ -83,10 +83,10 @@ class FleetFollower:
         self._judged += self.reducer.sweep(at, witness)
         self.news |= bool(self._judged)
 
-    def _read_ledger(self) -> Ledger:
+    def _read_ledger(self, now: datetime) -> Ledger:
         """Read the tables once between two writes."""
         if self._ledger is None:
-            self._ledger = fleet_watch.read_ledger()
+            self._ledger = fleet_watch.read_ledger(now)
         return self._ledger
 
     def forget(self) -> None:

@@ -17,6 +17,7 @@ from controlplane.domain.detection.fleet import NO_WITNESS, FleetMachine, KeptOu
 from controlplane.domain.detection.view import RunView
 from controlplane.domain.errors import MiddlewatchError, Refused
 from controlplane.domain.findings import Finding
+from controlplane.domain.fleet.spares import Pool
 from controlplane.domain.recovery.acts import Act, Do
 from controlplane.domain.signals import Signal
 from controlplane.events import queries as events
@@ -29,6 +30,7 @@ from controlplane.incidents import acts
 from controlplane.incidents.models import Incident
 from controlplane.live import actions as live
 from controlplane.quarantine import actions as quarantine
+from controlplane.quarantine import queries as quarantine_queries
 from controlplane.runbooks import fleet_answers
 from controlplane.runs import actions as runs
 from controlplane.runs import queries as run_queries
@@ -193,15 +195,25 @@ class Ledger:
     kept_out: Mapping[str, KeptOut]
     disputed: frozenset[str]
     spares: int
+    pool: Pool
 
 
-def read_ledger() -> Ledger:
+def read_ledger(now: datetime) -> Ledger:
     """Read what the fleet's reducer asks of the tables."""
+    kept_out = {node.name: _kept_out(node) for node in fleet_queries.kept_out()}
+    spares = len(fleet_queries.spares())
     return Ledger(
-        kept_out={node.name: _kept_out(node) for node in fleet_queries.kept_out()},
+        kept_out=kept_out,
         disputed=frozenset(fleet_queries.in_conflict()),
-        spares=len(fleet_queries.spares()),
+        spares=spares,
+        pool=_pool(spares, len(kept_out), now),
     )
+
+
+def _pool(spares: int, kept_out: int, now: datetime) -> Pool:
+    """Say what the spares have to last for: the nodes that train, and how often nodes failed of late."""
+    failures, days = quarantine_queries.failures(now)
+    return Pool(nodes=fleet_queries.training(), spares=spares, size=spares + kept_out, failures=failures, days=days)
 
 
 def ask(
@@ -209,7 +221,7 @@ def ask(
     views: Callable[[], Iterable[RunView]],
     now: datetime,
     *,
-    read: Callable[[], Ledger] = read_ledger,
+    read: Callable[[datetime], Ledger] = read_ledger,
 ) -> Witness:
     """Ask the runs and the ledger about the nodes, when the reducer needs to know.
 
@@ -218,12 +230,13 @@ def ask(
     at = seconds(now)
     if not reducer.asks(at):
         return NO_WITNESS
-    ledger = read()
+    ledger = read(now)
     return Witness.of(
         views() if ledger.kept_out or reducer.has_faults() or reducer.in_doubt(at) else (),
         kept_out=ledger.kept_out,
         disputed=ledger.disputed,
         spares=ledger.spares,
+        pool=ledger.pool,
     )
 
 

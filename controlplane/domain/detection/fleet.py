@@ -25,7 +25,9 @@ from controlplane.domain.detection.fleet_state import NO_WITNESS, FleetNode, Fle
 from controlplane.domain.detection.news import News
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import MAX_NODES
-from controlplane.domain.findings import Finding
+from controlplane.domain.findings import Finding, Stage
+from controlplane.domain.fleet import spares
+from controlplane.domain.fleet.spares import Pool
 from controlplane.domain.signals import Signal
 
 SNAPSHOT_VERSION = 2
@@ -80,8 +82,17 @@ class FleetMachine:
         if witness.strays is not None:
             state.asked_at = now
             found += self._faults(now, witness)
+        if witness.pool is not None:
+            found += self._spares(witness.pool, now)
         _forget(state, now)
         return News(state.told).of(found)
+
+    def _spares(self, pool: Pool, now: float) -> list[Finding]:
+        """Judge whether the spares last for one lead time; a warning that stands is told until it ends."""
+        told = self._state.told.get(spares.KEY)
+        standing = told.began if told is not None and told.stage != Stage.CLEARED else None
+        judged = spares.judge_spares(pool, now, standing=standing)
+        return [judged] if judged is not None else []
 
     def _faults(self, now: float, witness: Witness) -> list[Finding]:
         """Judge the parts of idle machines; what struck a member of a run is judged there."""

@@ -9,6 +9,7 @@ from controlplane.domain.detection.hearing_state import Hearing
 from controlplane.domain.detection.maintenance_state import Maintenance, Overrun
 from controlplane.domain.detection.state import COMPLETED, ENDED, LIVE, SightState, Told
 from controlplane.domain.detection.view import NodeView, RunView
+from controlplane.domain.fleet.spares import Pool
 
 WATCHED = frozenset({LIVE, ENDED})
 
@@ -108,7 +109,8 @@ class Witness:
     by a step of their run; `stalled` belong to a run that stands still; `homes` gives
     each member's run and attempt, `members` are those of every attempt, under way or not.
     `disputed` are names that two machines claim, `strays`
-    kept-out nodes in an allocation (None: nobody was asked); `spares` counts the free spare nodes.
+    kept-out nodes in an allocation (None: nobody was asked); `spares` counts the free spare nodes,
+    `pool` says what they have to last for.
     """
 
     busy: frozenset[str] = frozenset()
@@ -120,6 +122,7 @@ class Witness:
     strays: tuple[Stray, ...] | None = None
     disputed: frozenset[str] | None = None
     spares: int | None = None
+    pool: Pool | None = None
 
     @classmethod
     def of(
@@ -129,6 +132,7 @@ class Witness:
         kept_out: Mapping[str, KeptOut] | None = None,
         disputed: Iterable[str] | None = None,
         spares: int | None = None,
+        pool: Pool | None = None,
     ) -> Self:
         """Gather what the runs' views say beside what the ledger knows."""
         ledger = kept_out or {}
@@ -145,6 +149,7 @@ class Witness:
             strays=tuple(_strays(seen, ledger)),
             disputed=None if disputed is None else frozenset(disputed),
             spares=spares,
+            pool=pool,
         )
 
 
