@@ -17,9 +17,9 @@ def test_a_killed_rank_brings_the_run_back_from_its_newest_checkpoint(cluster):
     cluster.until(lambda: cluster.incident() and cluster.execution().finished_at is not None)
     incident = cluster.incident()
     assert cluster.execution().state == ExecutionState.SUCCEEDED
-    assert incident.klass == "crash"
+    assert incident.klass == "crash_no_exit", "its peers lived on"
     assert [item["attempt"] for item in cluster.launches] == [1, 2]
-    assert cluster.launches[-1]["resume"] == {"step": 5}
+    assert cluster.launches[-1]["resume"]["step"] == 5
     assert incident.losses["steps"] == before - 5
     assert incident.losses["confidence"] == "measured"
     assert cluster.fresh().state == RunState.RUNNING
@@ -55,7 +55,7 @@ def test_a_torn_checkpoint_is_passed_over(cluster):
     cluster.disk[0]["state"] = "torn"
     cluster.kill_rank(0)
     cluster.until(lambda: len(cluster.launches) == 2)
-    assert cluster.launches[-1]["resume"] == {"step": 5}
+    assert cluster.launches[-1]["resume"]["step"] == 5
     assert any("passed over" in line for line in cluster.told(f"incident:{cluster.incident().pk}"))
 
 
