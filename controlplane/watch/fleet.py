@@ -99,7 +99,7 @@ def commit(
     that run, and the run is woken.
     """
     book = Book(now)
-    changed = _record(judged, now, book)
+    changed = [*_record(judged, now, book), *incidents.settle(None, now, book=book)]
     fleet_answers.answer(changed, now, book=book)
     _write(signals, now, book)
     _tell_drains(reducer, signals, book)
