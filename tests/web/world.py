@@ -17,6 +17,7 @@ from controlplane.events import log
 from controlplane.fleet.models import Node
 from controlplane.incidents.models import Finding, Incident
 from controlplane.quarantine.models import LedgerEntry
+from controlplane.replay.models import Rerun
 from controlplane.runbooks.models import Execution, StepRun
 from controlplane.runs.models import Attempt, Machine, Run
 
@@ -283,6 +284,7 @@ def _open(run, ago):
             deadline=ago(-45) if state == "waiting" else None,
             sentence="Collected stacks: 31 of 32 ranks answered." if name == "collect" else "",
         )
+    _rerun(incident)
     stream = f"incident:{incident.pk}"
     said = (
         ("opened", "Run llama-70b-v3 made no step for 70 s; its deadline was 15.3 s.", 70, "detector", "D-01"),
@@ -311,6 +313,22 @@ def _open(run, ago):
         actor_kind="runbook",
     )
     return incident, execution
+
+
+def _rerun(incident):
+    """A replay that finds the hang 42 s earlier and leaves its node out."""
+    since = incident.began_at - timedelta(minutes=30)
+    found = {
+        "class": "hang", "run": incident.run.name, "opened_t": 1821.0, "confirmed_t": 1821.0, "resolved_t": None,
+        "severity": "critical", "title": "rank 412 hung on n04", "blamed": list(incident.blamed),
+    }  # fmt: skip
+    other = {**found, "class": "slow", "opened_t": 900.0, "title": "n02 takes 6 % longer per step"}
+    done = {"t": 1824.0, "do": "restart", "run": incident.run.name, "step": 81_400, "exclude": ["n04"], "incident": 1}
+    Rerun.objects.create(
+        incident=incident, asked_by="ana", asked_at=incident.opened_at, state="done", since=since,
+        until=incident.opened_at, events=48_211, overrides={"hang_floor_s": 15},
+        report={"incidents": [other, found], "actions": [done], "accounting": {}, "fleet": {}},
+    )  # fmt: skip
 
 
 def _ledger(node, incident, ago):
