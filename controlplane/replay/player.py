@@ -42,9 +42,9 @@ POLL_SHARE = 8.0
 ALONE_S = 2.0
 """Shortest time between two looks at an incident that no runbook works on."""
 BEAT = "node.heartbeat"
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 """Longest time between two looks at an incident about which nothing is new."""
-PATIENCE_SHARE = 4.0
+PATIENCE_SHARE = 8.0
 """What is open is looked at after this part of the time that nothing was new."""
 ENDED_BY_BEATS = frozenset({"node_lost", "correlated_loss", "telemetry_lost", "blind", "identity_conflict", "capacity"})
 """Classes of incident that a sign of life may end."""
@@ -204,7 +204,10 @@ class Player:
         """Give the moment at which runbooks or open incidents have to be looked at again though nothing comes."""
         timers = [t + PATIENCE_S]
         if self._going:
-            waits = live().exclude(pk__in=patient()).aggregate(first=Min("wake_at"))["first"]
+            patient = StepRun.objects.filter(finished_at=None, name__in=PATIENT_STEPS, execution__in=live())
+            limit = patient.aggregate(first=Min("deadline"))["first"]
+            timers += [max(t_of(limit) or 0.0, t + self._poll_s(t))] if limit is not None else []
+            waits = live().exclude(pk__in=patient.values("execution")).aggregate(first=Min("wake_at"))["first"]
             timers += [max(t_of(waits) or 0.0, t + self._poll_s(t))] if waits is not None else []
             alone = Incident.objects.filter(state=IncidentState.OPEN).exclude(run__in=live().values("run"))
             timers += self._patience(t, list(alone.values_list("decision", flat=True)))
@@ -226,9 +229,3 @@ class Player:
 def live() -> QuerySet[Execution]:
     """Give the executions that go on by themselves."""
     return Execution.objects.filter(state__in=(ExecutionState.RUNNING, ExecutionState.WAITING))
-
-
-def patient() -> list[int]:
-    """Find the executions whose step waits for progress alone."""
-    waiting = StepRun.objects.filter(finished_at=None, name__in=PATIENT_STEPS)
-    return list(waiting.values_list("execution_id", flat=True))

@@ -17,10 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT.parent / "shared" / "cases"
 SUFFIX = ".trace.jsonl"
-LATER = frozenset({
-    "t106-returned-node", "idf05-quarantined-in-allocation",
-    "opt15-restore-stall", "torn-checkpoint", "poison-checkpoint", "checkpoint-overdue",
-})  # fmt: skip
+LATER = frozenset({"torn-checkpoint", "checkpoint-overdue"})
 """Cases that may still be missed; none of them may do harm."""
 LIMIT_S = 900
 
