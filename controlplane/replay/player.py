@@ -19,6 +19,7 @@ from controlplane.incidents.models import Incident, IncidentState
 from controlplane.replay import report
 from controlplane.replay.agents import Agents
 from controlplane.replay.attempts import Numbers
+from controlplane.replay.beats import Beats
 from controlplane.replay.clock import BASE, BASE_S, at, t_of, t_of_seconds
 from controlplane.replay.errors import TraceError
 from controlplane.replay.expand import Arrival, Feed
@@ -80,6 +81,7 @@ class Player:
         self._people = People(self._stage, self._feed, complain)
         self._fleet = FleetFollower(BASE)
         self._runs = {run.name: RunFollower(run, BASE) for run in self._stage.runs}
+        self._beats = Beats()
         self._going = self._beats_count = False
         self._news_t = self._work_t = self._swept_t = 0.0
         self._timer: float | None = None
@@ -95,7 +97,7 @@ class Player:
             t, arrivals = following
             self._pace(t, began)
             self._round(t, arrivals)
-            self._progress(t, self._inbox.events)
+            self._progress(t, self._inbox.events + self._beats.skipped)
         end_t = self._trace.ended_at or t
         self._write(at(end_t), everything=True)
         return report.report(self._trace.name, self._stage.runs, end_t)
@@ -122,9 +124,10 @@ class Player:
     def _round(self, t: float, arrivals: list[Arrival]) -> None:
         now = at(t)
         acts = [one for one in arrivals if one.operator is not None or one.answers is not None]
-        awaited = self._hear(arrivals, now)
         if not acts and self._calm(t, arrivals):
+            self._hear(self._beats.due(arrivals), now)
             return
+        awaited = self._hear([*self._beats.newest(), *arrivals], now)
         self._swept_t = t
         self._fleet.sweep(self._runs.values(), now)
         for run in self._runs.values():
