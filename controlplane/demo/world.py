@@ -31,6 +31,8 @@ POLICY: dict[str, Any] = {
     "silence_s": 4.0,
     "silence_hold_s": 4.0,
     "observe_s": 5.0,
+    "slow_least_s": 5.0,
+    "probe_slow_ms": 1500.0,
     "restart_capacity": 10,
     "backoff_s": 2.0,
 }

@@ -25,7 +25,12 @@ def cleared_up(incident: Incident, found: Diagnosis, now: datetime, book: Book) 
     if incident.flapping_until is not None or _flaps(incident, now):
         _damp(incident, now, book)
         return
-    close(incident, "it recovered by itself" if incident.confirmed_at is None else "it is over", now, book)
+    close(incident, "it recovered by itself" if incident.confirmed_at is None else _why_over(found), now, book)
+
+
+def _why_over(found: Diagnosis) -> str:
+    """Repeat what the detector said when it took its finding back."""
+    return f"it is over, {found.title}" if found.title else "it is over"
 
 
 def _ends_by_itself(incident: Incident, found: Diagnosis) -> bool:

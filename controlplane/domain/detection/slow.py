@@ -89,7 +89,7 @@ def _locate(mine: SlowAttempt, attempt: AttemptState, policy: RunPolicy) -> None
         return
     since = [window for window in mine.windows if window.last_step - cohorts.WINDOW_STEPS // 2 >= alarm.onset_step]
     row = since[-policy.slow_rank_windows :]
-    alarm.windows = len(since)
+    alarm.windows, alarm.measured = len(since), bool(mine.windows)
     if len(row) < policy.slow_rank_windows:
         return
     alarm.examined = True

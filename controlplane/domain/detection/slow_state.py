@@ -67,6 +67,7 @@ class Alarm:
     named_at: float = 0.0
     windows: int = 0
     examined: bool = False
+    measured: bool = False
 
 
 @dataclass(slots=True)

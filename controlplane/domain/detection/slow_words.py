@@ -94,6 +94,7 @@ def _facts(alarm: Alarm) -> dict[str, object]:
         "network": alarm.cause == "network",
         "data": alarm.cause == "data",
         "windows": alarm.windows,
+        "locating": alarm.measured and not alarm.examined and not alarm.cause,
         "ranks": alarm.ranks[:MAX_RANKS_NAMED],
         "node": alarm.node,
         "onset_step": alarm.onset_step,

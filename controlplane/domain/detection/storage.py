@@ -9,6 +9,7 @@ because a run must not wait for a word that nobody can give.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from controlplane.domain.chronicle import words
 from controlplane.domain.detection import reading, storage_room, weights
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import ENDED, AttemptState, RunState
@@ -137,8 +138,8 @@ def _key(state: RunState) -> str:
 
 
 def _end(state: RunState, attempt: AttemptState, now: float, *, heard: bool) -> Finding:
-    waited = f"after {(now - state.storage.since) / 60:.0f} min"
-    words = f"the storage answers again {waited}" if heard else f"nobody complains of the storage any more {waited}"
+    waited = f"after {words.duration(now - state.storage.since)}"
+    told = f"the storage answers again {waited}" if heard else f"nobody complains of the storage any more {waited}"
     return Finding(
         key=_key(state),
         detector=DETECTOR,
@@ -150,7 +151,7 @@ def _end(state: RunState, attempt: AttemptState, now: float, *, heard: bool) -> 
         run=state.run,
         attempt=attempt.number,
         severity="info",
-        sentence=words,
+        sentence=told,
         facts={"answers": True, "since": state.storage.since},
     )
 

@@ -41,9 +41,14 @@ class Case:
 def attention(case: Case) -> list[Act]:
     """Give what is told, held and proposed as the incident stands; the same state gives the same acts."""
     found = case.diagnosis
-    if not found.confirmed or found.cleared_up or _ended(case):
+    if not found.confirmed or found.cleared_up or _ended(case) or _locates(found):
         return []
     return [*_holds(case), *_proposals(case), *_people(case)]
+
+
+def _locates(found: Diagnosis) -> bool:
+    """Whether the ranks' own times will soon name who slows a run: until then there is nothing to say to anybody."""
+    return found.klass == SLOW and bool(found.facts.get("locating"))
 
 
 def _ended(case: Case) -> bool:

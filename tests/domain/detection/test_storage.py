@@ -66,7 +66,7 @@ def test_two_kernels_that_wait_for_the_file_server_are_a_stall_until_they_say_it
         log(stage, node, "nfs: server store0 OK")
     stage.wait(1)
     assert stalls(stage)[-1].stage == Sure.CLEARED
-    assert stalls(stage)[-1].sentence == "the storage answers again after 15 min"
+    assert stalls(stage)[-1].sentence == "the storage answers again after 15 min 2 s"
 
 
 def test_slow_probes_of_two_nodes_hold_until_both_are_quick_again():

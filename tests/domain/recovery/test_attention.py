@@ -68,6 +68,11 @@ def test_a_slow_node_is_proposed_for_draining_at_once_and_an_unknown_one_for_a_b
     assert told(found("fail_slow", severity="info")) == []
 
 
+def test_while_the_ranks_own_times_are_still_coming_in_a_slow_run_calls_nobody():
+    assert told(found("fail_slow", drop=0.2, locating=True)) == []
+    assert told(found("fail_slow", drop=0.2, locating=False)) == [(Do.CHECK, None, True), PAGE]
+
+
 def test_a_condemned_node_that_an_operator_holds_is_told_and_only_proposed():
     diagnosis = found("gpu_fault", evidence=(XID,))
     assert told(diagnosis, held_nodes=["n2"]) == [(Do.QUARANTINE, "n2", True), PAGE]
