@@ -1,29 +1,25 @@
-"""One control plane and five agents for the whole session; each test launches a run of its own."""
-
-import json
+"""One control plane and five agents for the whole session; each story launches a run of its own."""
 
 import pytest
 
-from controlplane.embedded.plane import ControlPlane
 from tests.servers import temporary_home
+from tests.trouble.serving import Serving
 from tests.trouble.world import Yard
 
 
 @pytest.fixture(scope="session")
 def plane():
-    """A control plane whose programs a test may stop and start."""
-    with (
-        temporary_home() as home,
-        ControlPlane(home / "control", database_url="", redis_url="", durable=False, say=print) as running,
-    ):
+    """A control plane of which a test may stop parts, or kill all; it is left running."""
+    with temporary_home() as home:
+        running = Serving(home)
         yield running
+        running.close()
 
 
 @pytest.fixture(scope="session")
 def yard(plane):
-    welcome = json.loads(plane.manage("welcome", "--link"))
-    api = plane.manage("api-token", welcome["name"], "trouble").strip()
-    made = Yard(plane.home.path.parent, plane.url, plane.database_url, enrol=welcome["token"], api=api)
+    told = plane.told
+    made = Yard(plane, enrol=told["enrol"], api=told["api"])
     try:
         made.start_agents()
         yield made

@@ -18,12 +18,15 @@ import psycopg
 
 from controlplane.demo.client import Client
 from controlplane.demo.cluster import AGENT, HEAD, Cluster, Job, kill
+from tests.trouble.serving import Serving
 
 TRAINING = ("n01", "n02", "n03")
 NODES = (*TRAINING, "n04")
 RUNS = tuple(f"story-{number:02}" for number in range(1, 31))
 JOB = Job(command=(sys.executable, str(Path(__file__).parent / "job.py")), preload=(), grace_s=0.5)
 POLL_S = 0.1
+REST_POLL_S = 0.5
+"""A page of REST costs the machine, on which the training runs too, what a hundred queries do."""
 STEADY_STEPS = 15
 
 # Settings of a run whose steps take a tenth of a second, on a machine that may be busy.
@@ -34,23 +37,26 @@ POLICY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def eventually(true: Callable[[], Any], why: str | Callable[[], str], limit_s: float = 60.0) -> Any:
+def eventually(
+    true: Callable[[], Any], why: str | Callable[[], str], limit_s: float = 60.0, poll_s: float = POLL_S
+) -> Any:
     """Poll until something is so, and return it; fails with `why` when it never is."""
     deadline = time.monotonic() + limit_s
     while not (found := true()):
         assert time.monotonic() < deadline, why if isinstance(why, str) else why()
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
     return found
 
 
 class Yard:
     """Machines with agents that belong to nobody but the test."""
 
-    def __init__(self, home: Path, url: str, database_url: str, *, enrol: str, api: str) -> None:
-        self.home, self.url, self.database_url = home, url, database_url
-        self.client = Client(url, api)
-        self.cluster = Cluster(home=home, names=NODES, job=JOB)
-        self.cluster.enrol(url, enrol, *RUNS)
+    def __init__(self, plane: Serving, *, enrol: str, api: str) -> None:
+        self.plane, self.home, self.url = plane, plane.home, plane.url
+        self.client = Client(self.url, api)
+        self.cluster = Cluster(home=self.home, names=NODES, job=JOB)
+        self.cluster.enrol(self.url, enrol, *RUNS)
+        self.database: psycopg.Connection[Any] | None = None
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self._names = iter(RUNS)
 
@@ -97,6 +103,8 @@ class Yard:
         for agent in self.agents.values():
             agent.wait(20)
         self.cluster.end_training()
+        if self.database:
+            self.database.close()
 
     # runs
 
@@ -116,8 +124,16 @@ class Yard:
     # what the database holds
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.database_url, autocommit=True) as connection:
-            return connection.execute(query, values).fetchall()
+        """Ask over one connection; the server may have been away, or be at another address by now."""
+        try:
+            return self._connected().execute(query, values).fetchall()
+        except psycopg.OperationalError:
+            self.database = None
+            return self._connected().execute(query, values).fetchall()
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        self.database = self.database or psycopg.connect(self.plane.database_url, autocommit=True)
+        return self.database
 
 
 class Story:
@@ -140,12 +156,16 @@ class Story:
             done = attempt["last_step"] is not None and attempt["last_step"] - attempt["resume_step"] >= steps
             return done and self.state()["state"] == "running"
 
-        eventually(steady, lambda: f"{self.run} does not train:\n{self.told()}")
+        eventually(steady, lambda: f"{self.run} does not train:\n{self.told()}", poll_s=REST_POLL_S)
 
     def goes_on(self) -> None:
         """Wait until training is twenty steps further than it was when asked."""
         mark = self.state()["high_water_step"]
-        eventually(lambda: self.state()["high_water_step"] >= mark + 20, lambda: f"no progress:\n{self.told()}")
+
+        def further() -> bool:
+            return self.state()["high_water_step"] >= mark + 20
+
+        eventually(further, lambda: f"no progress:\n{self.told()}", poll_s=REST_POLL_S)
 
     def rank(self, number: int) -> int:
         """Return the pid of a living rank of this run."""
@@ -171,7 +191,7 @@ class Story:
                 return None
             return found[-1] if not self.unfinished() else None
 
-        incident = eventually(over, lambda: f"no recovery:\n{self.told()}", limit_s)
+        incident = eventually(over, lambda: f"no recovery:\n{self.told()}", limit_s, poll_s=REST_POLL_S)
         self.trains(steps=1)
         return incident
 
