@@ -61,6 +61,7 @@ def attempts(run: Run, begin: datetime, end: datetime) -> list[AttemptFacts]:
             work=AttemptWork(number=row.number, resume_step=row.resume_step, steps=steps.get(row.number, [])),
             began=starts.get(row.number, milliseconds(row.started_at)),
             ended=milliseconds(row.exited_at) if row.exited_at else None,
+            stepped=milliseconds(row.first_step_at) if row.first_step_at else None,
             phases=phases.get(row.number, []),
             trouble=troubles.get(row.number),
             planned=_planned(row) and row.number not in troubles,

@@ -45,12 +45,15 @@ class Trouble:
 class AttemptFacts:
     """One attempt: `began` is when it was seen to start, `ended` None while it lives.
 
+    `stepped` is when its first step ended, known also where its steps are no longer on record.
+
     `planned` marks an end that a person or a notice asked for.
     """
 
     work: AttemptWork
     began: int
     ended: int | None = None
+    stepped: int | None = None
     phases: Sequence[Phase] = ()
     trouble: Trouble | None = None
     planned: bool = False
@@ -87,7 +90,8 @@ def _warmup(attempt: AttemptFacts, until: int) -> list[Span]:
     """Give the time up to the end of the first step, less what a step usually takes."""
     steps = attempt.work.steps
     if not steps:
-        return [Span(attempt.began, until if attempt.ended is None else attempt.ended, Label.WARMUP)]
+        known = [moment for moment in (attempt.stepped, attempt.ended, until) if moment is not None]
+        return [Span(attempt.began, min(known), Label.WARMUP)]
     usual = round(median(step.end - step.begin for step in steps))
     return [Span(attempt.began, min(step.end for step in steps) - usual, Label.WARMUP)]
 

@@ -13,7 +13,7 @@ NAMED = 3
 
 
 MAX_CELLS = 4096
-CELL, GAP, PER_ROW = 12.0, 2.0, 64
+CELL, GAP, PER_ROW = 14.0, 3.0, 64
 SLOW, SLOWER = 1.02, 1.05
 """A rank this many times above the median computes longer than its peers (methods 3)."""
 

@@ -56,6 +56,12 @@ def test_a_suspicion_over_a_step_that_came_in_the_end_takes_nothing_from_trainin
     assert account(slow, end_s=500, durable=1).by_label_ms[Label.TRAIN_SAFE] == 500 * S
 
 
+def test_steps_that_are_no_longer_on_record_do_not_turn_into_a_long_start():
+    old = attempt(1, 0, [], 0, stepped=60 * S, ended=900 * S)
+    told = account(old, end_s=1000).by_label_ms
+    assert (told[Label.WARMUP], told[Label.IDLE]) == (60 * S, 940 * S)
+
+
 def test_an_outage_outranks_what_was_done_about_it():
     lost = attempt(
         1,
