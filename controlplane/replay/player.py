@@ -40,12 +40,12 @@ SOON_S = 0.5
 POLL_S = 30.0
 POLL_SHARE = 8.0
 """A runbook that polls is looked at after this part of the time that nothing was new, and then by its own times."""
-ALONE_S = 2.0
+ALONE_S = 5.0
 """Shortest time between two looks at an incident that no runbook works on."""
 BEAT = "node.heartbeat"
 PATIENCE_S = 600.0
 """Longest time between two looks at an incident about which nothing is new."""
-PATIENCE_SHARE = 8.0
+PATIENCE_SHARE = 4.0
 """What is open is looked at after this part of the time that nothing was new."""
 ENDED_BY_BEATS = frozenset({"node_lost", "correlated_loss", "telemetry_lost", "blind", "identity_conflict", "capacity"})
 """Classes of incident that a sign of life may end."""

@@ -7,6 +7,7 @@ the incomplete gamma function, without anything but the standard library.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import exp, isinf, lgamma, log
 
 MAX_TERMS = 10_000
@@ -107,6 +108,7 @@ def garwood(failures: int, exposure: float) -> Rate:
     )
 
 
+@lru_cache(maxsize=1024)
 def failure_rate(failures: int, days: float, nodes: int) -> Rate:
     """Give the failures per day of `nodes` nodes, of which `failures` were seen in `days` days."""
     prior_days = PRIOR_FAILURES / (max(1, nodes) * PRIOR_PER_NODE_DAY)
