@@ -31,6 +31,7 @@ from controlplane.domain.detection import (
     slow,
     stagnation,
     storage,
+    upkeep,
 )
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import RunState
@@ -236,6 +237,17 @@ DETECTORS: tuple[Detector, ...] = (
         look=repeats.look,
         due=repeats.due,
         settings=("fruitless_", "same_", "poison_"),
+    ),
+    Detector(
+        id="D-09",
+        name="checkpoint upkeep",
+        words="The next save does not come while the run makes steps, or a save lacks files.",
+        look=upkeep.look,
+        take=upkeep.take,
+        kinds=frozenset({"checkpoint"}),
+        due=upkeep.due,
+        by_age=True,
+        settings=("checkpoint_",),
     ),
     Detector(
         id="D-02",

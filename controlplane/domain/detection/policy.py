@@ -103,6 +103,12 @@ class RunPolicy:
     flap_s: float = _setting(10.0, 0.5, 3600, "signatures NET-005", "a port that comes back within so long has flapped")
     flap_limit: int = _setting(5, 2, 1000, "signatures NET-005", "as many flaps of a port in a day are told")
     testimony_s: float = _setting(900.0, 1, DAY_S, "methods 7", "what machines said so long before a stop is evidence")
+    checkpoint_every_steps: int | None = _setting(
+        None, 1, 10**9, "requirements D-09", "steps between saves, as declared; learned when left out"
+    )
+    checkpoint_overdue_intervals: float = _setting(
+        1.5, 1, 100, "requirements D-09", "intervals without a whole save that are critical"
+    )
     restart_capacity: int = _setting(4, 1, 100, "methods 8", "restarts that may follow each other at once")
     restart_refill_s: float = _setting(1800.0, 1, 30 * DAY_S, "methods 8", "time until one restart is earned back")
     backoff_s: float = _setting(30.0, 0, DAY_S, "methods 8", "pause before a restart after a fruitless one")
@@ -175,12 +181,12 @@ class RunPolicy:
 
 
 def _checked(name: str, value: Any, kind: Any, bounds: Mapping[str, Any]) -> float | None:
-    if value is None and kind == (float | None):
+    if value is None and kind in (float | None, int | None):
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise Invalid(name, "must be a finite number")
-    if kind is int and not float(value).is_integer():
+    if kind in (int, int | None) and not float(value).is_integer():
         raise Invalid(name, "must be a whole number")
     if not bounds["low"] <= value <= bounds["high"]:
         raise Invalid(name, f"must be between {bounds['low']:g} and {bounds['high']:g}")
-    return int(value) if kind is int else float(value)
+    return int(value) if kind in (int, int | None) else float(value)

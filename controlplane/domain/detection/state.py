@@ -20,6 +20,7 @@ from controlplane.domain.detection.saves_state import SavesState
 from controlplane.domain.detection.slow_state import SlowState
 from controlplane.domain.detection.stagnation_state import StagnationState
 from controlplane.domain.detection.storage_state import StorageState
+from controlplane.domain.detection.upkeep_state import UpkeepState
 
 MAX_RANKS = 65_536
 MAX_NODES = 16_384
@@ -270,6 +271,7 @@ class RunState:
     queue: QueueState = field(default_factory=QueueState)
     launch: LaunchState = field(default_factory=LaunchState)
     saves: SavesState = field(default_factory=SavesState)
+    upkeep: UpkeepState = field(default_factory=UpkeepState)
     repeats: RepeatsState = field(default_factory=RepeatsState)
     stagnation: StagnationState = field(default_factory=StagnationState)
     resume: ResumeState = field(default_factory=ResumeState)
