@@ -13,3 +13,5 @@ _options = DATABASES["default"]["OPTIONS"]
 assert isinstance(_options, dict)  # noqa: S101
 _options.pop("pool", None)
 DATABASES["default"]["CONN_MAX_AGE"] = 600
+
+STATIC_ROOT = None  # nothing is collected: static files are served from where they lie
