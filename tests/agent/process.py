@@ -4,9 +4,11 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
@@ -66,6 +68,12 @@ class AgentProcess:
             except OSError:
                 return taken
         return taken
+
+    def holds(self, number: int) -> bool:
+        """Whether the spool has this training step on disk now: after the hook's word, before the acknowledgement."""
+        query = "SELECT 1 FROM events WHERE kind = 'rank.step' AND CAST(body AS TEXT) ->> '$.data.step' = ?"
+        with closing(sqlite3.connect(f"file:{self.state / 'spool.db'}?mode=ro", uri=True)) as spool:
+            return spool.execute(query, [number]).fetchone() is not None
 
     def __enter__(self) -> Self:
         return self.start()

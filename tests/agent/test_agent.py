@@ -101,7 +101,8 @@ def test_kill_nine_at_random_moments_loses_nothing_and_duplicates_nothing(tmp_pa
         while time.monotonic() < ends_at:
             sent += agent.send(step(sent))
             time.sleep(dice.uniform(0.0, 0.01))
-        time.sleep(0.4)  # what the agent has not read from its socket yet is the hooks' loss by design
+        # What the agent has not read from its socket yet is the hooks' loss by design, so wait until it has.
+        plane.wait(lambda last=sent - 1: agent.holds(last) or last in steps(plane))
         agent.kill()
     plane.after = lambda _: None
     with agent:

@@ -59,7 +59,7 @@ def test_kill_nine_at_random_moments_stores_every_event_once(enrolled):
         while time.monotonic() < ends_at:
             sent += enrolled.send(step(sent))
             time.sleep(dice.uniform(0.0, 0.01))
-        time.sleep(0.05)
+        until(lambda last=sent - 1: enrolled.holds(last) or last in steps())
         enrolled.kill()
     enrolled.start()
     until(lambda: len(steps()) >= sent)
