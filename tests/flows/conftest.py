@@ -19,5 +19,7 @@ def cluster(db):
 
 def trained(world, steps=7):
     world.launch()
-    world.until(lambda: world.step >= steps)
+    world.until(lambda: world.step > 0)
+    world.rest(steps - world.step)
+    assert world.step == steps
     return world

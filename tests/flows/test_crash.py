@@ -44,7 +44,7 @@ def test_a_cause_of_unknown_origin_is_mitigated_and_resolved_behind_the_next_che
 def test_the_ranks_that_we_stop_ourselves_are_no_second_incident(cluster):
     cluster.kill_rank(2)
     cluster.until(lambda: cluster.incident() and cluster.incident().state == "resolved")
-    cluster.tick(30)
+    cluster.rest(30)
     assert cluster.run.incidents.count() == 1
     assert cluster.run.executions.count() == 1
     assert len(cluster.launches) == 2
@@ -61,7 +61,7 @@ def test_a_torn_checkpoint_is_passed_over(cluster):
 
 def test_a_run_that_completes_is_no_incident_and_is_never_restarted(cluster):
     cluster.complete()
-    cluster.tick(40)
+    cluster.rest(40)
     assert cluster.fresh().state == RunState.COMPLETED
     assert cluster.incident() is None
     assert len(cluster.launches) == 1

@@ -44,7 +44,7 @@ def test_a_command_that_nobody_took_up_is_called_back_by_a_hold(cluster):
     cluster.until(lambda: cluster.sent("attempt.stop").exists())
     runs.hold(cluster.run, "ana", cluster.now)
     cluster.alive.add(HEAD)
-    cluster.tick(60)
+    cluster.rest(60)
     assert cluster.stops == []
     runs.resume(cluster.run, "ana", cluster.now)
     cluster.until(lambda: len(cluster.launches) == 2)
@@ -57,7 +57,7 @@ def test_a_stopped_runbook_kills_nothing_any_more(cluster):
     cluster.until(lambda: cluster.sent("attempt.stop").exists())
     runbooks.stop(cluster.execution(), "ana", cluster.now)
     cluster.alive.add(HEAD)
-    cluster.tick(60)
+    cluster.rest(60)
     assert cluster.stops == []
 
 
@@ -67,7 +67,7 @@ def test_a_launch_that_nobody_took_up_does_not_happen_after_the_run_was_stopped(
     cluster.alive.discard(HEAD)
     runs.stop(cluster.run, "ana", cluster.now)
     cluster.alive.add(HEAD)
-    cluster.tick(60)
+    cluster.rest(60)
     assert len(cluster.launches) == 1
     assert cluster.fresh().state == "stopped"
 
@@ -75,7 +75,7 @@ def test_a_launch_that_nobody_took_up_does_not_happen_after_the_run_was_stopped(
 def test_a_launcher_that_is_away_for_minutes_costs_no_try(cluster):
     cluster.alive.discard(HEAD)
     cluster.kill_rank(2)
-    cluster.tick(40)
+    cluster.rest(40)
     pass_minutes(cluster, 10)
     assert cluster.run.executions.count() == 1
     assert cluster.execution().held_by == "launcher"
@@ -114,7 +114,7 @@ def test_a_lost_node_that_comes_back_stays_quarantined_and_what_its_ranks_tell_o
     cluster.alive.add("n02")
     cluster.say("n02", "node.hello", hardware={"machine_id": "n02"}, capabilities=[])
     cluster.say("n02", "rank.exited", attempt=1, rank=1, about_run=True, exit_code=None, signal=9)
-    cluster.tick(20)
+    cluster.rest(20)
     assert cluster.node("n02").state == "quarantined"
     assert cluster.run.incidents.count() == 1
     assert len(cluster.launches) == 2
@@ -125,7 +125,7 @@ def test_a_paused_runbook_that_a_person_launched_past_does_not_stand_in_the_way_
     runbooks.pause(cluster.execution(), "ana", cluster.now)
     runbooks.launch(cluster.run, None, "ana", cluster.now)
     cluster.fail_kinds.clear()
-    cluster.tick(20)
+    cluster.rest(20)
     cluster.kill_rank(1)
     cluster.until(lambda: len(cluster.launches) == 3)
 
@@ -160,7 +160,7 @@ def test_an_incident_that_a_person_resolved_stops_nothing(cluster):
     cluster.until(lambda: cluster.execution() is not None)
     incidents.resolve_by_hand(cluster.incident(), "ana", cluster.now)
     cluster.go_on(1)
-    cluster.tick(30)
+    cluster.rest(30)
     assert cluster.stops == []
     assert cluster.run.executions.get().outcome.startswith("a person resolved")
 
@@ -169,7 +169,7 @@ def test_an_attempt_that_finishes_while_it_is_being_stopped_is_not_begun_again(c
     working_on(cluster, "attempt.stop")
     cluster.complete()
     cluster.mute_kinds.clear()
-    cluster.tick(60)
+    cluster.rest(60)
     assert cluster.fresh().state == "completed"
     assert len(cluster.launches) == 1
     assert cluster.execution().state == "stopped"
@@ -187,7 +187,7 @@ def test_a_launch_by_hand_takes_no_spare_that_fell_silent(cluster):
     stopped(cluster)
     runbooks.stop(cluster.execution(), "ana", cluster.now)
     cluster.alive -= {"n01", "n05"}
-    cluster.tick(40)
+    cluster.rest(40)
     attempt = runbooks.launch(cluster.run, None, "ana", cluster.now)
     assert attempt.nodes == ["n02", "n03", "n04", "n06"]
 

@@ -18,7 +18,7 @@ def test_a_run_that_asks_waits_for_a_person_and_goes_on_when_approved(db):
     cluster = trained(Cluster(mode="ask").build())
     cluster.kill_rank(2)
     cluster.until(lambda: proposed(cluster))
-    cluster.tick(10)
+    cluster.rest(10)
     assert cluster.sent("collect").count() == cluster.sent("attempt.stop").count() == 0
     runbooks.approve(cluster.execution(), "ben", cluster.now)
     cluster.until(lambda: len(cluster.launches) == 2)
@@ -31,7 +31,7 @@ def test_a_rejected_proposal_is_not_made_again(db):
     cluster.kill_rank(2)
     cluster.until(lambda: proposed(cluster))
     runbooks.reject(cluster.execution(), "ben", cluster.now, "I am on it")
-    cluster.tick(20)
+    cluster.rest(20)
     assert cluster.run.executions.count() == 1
     with pytest.raises(Conflict):
         runbooks.approve(cluster.execution(), "ana", cluster.now)
@@ -41,7 +41,7 @@ def test_a_watched_run_is_only_told_what_would_be_done(db):
     cluster = trained(Cluster(mode="watch").build())
     cluster.kill_rank(2)
     cluster.until(lambda: proposed(cluster))
-    cluster.tick(10)
+    cluster.rest(10)
     assert cluster.execution().held_by == "watch"
     assert cluster.sent("attempt.stop").count() == 0
     with pytest.raises(Refused):
@@ -52,7 +52,7 @@ def test_a_held_run_is_not_touched_until_the_hold_is_lifted(cluster):
     runs.hold(cluster.run, "ana", cluster.now)
     cluster.kill_rank(2)
     cluster.until(lambda: proposed(cluster))
-    cluster.tick(20)
+    cluster.rest(20)
     assert cluster.incident().decision["held_by"] == "operator"
     assert cluster.stops == []
     runs.resume(cluster.run, "ana", cluster.now)
@@ -65,7 +65,7 @@ def test_a_hold_in_the_middle_keeps_the_next_act_back(cluster):
     cluster.until(lambda: cluster.sent("attempt.stop").exists())
     runs.hold(cluster.run, "ana", cluster.now)
     cluster.mute_kinds.clear()
-    cluster.tick(90)
+    cluster.rest(90)
     assert len(cluster.launches) == 1
     assert cluster.execution().held_by == "operator"
     runs.resume(cluster.run, "ana", cluster.now)
@@ -79,7 +79,7 @@ def test_a_paused_runbook_does_nothing_more_until_it_is_resumed(cluster):
     cluster.until(lambda: cluster.sent("attempt.stop").exists())
     runbooks.pause(cluster.execution(), "ana", cluster.now)
     cluster.mute_kinds.clear()
-    cluster.tick(90)
+    cluster.rest(90)
     assert not cluster.sent("checkpoints.scan").exists()
     runbooks.resume(cluster.execution(), "ana", cluster.now)
     cluster.until(lambda: len(cluster.launches) == 2)
@@ -91,7 +91,7 @@ def test_a_stopped_runbook_leaves_the_run_to_the_person(cluster):
     cluster.until(lambda: cluster.sent("attempt.stop").exists())
     runbooks.stop(cluster.execution(), "ana", cluster.now)
     cluster.mute_kinds.clear()
-    cluster.tick(30)
+    cluster.rest(30)
     assert len(cluster.launches) == 1
     assert cluster.run.executions.count() == 1
 
@@ -125,7 +125,7 @@ def test_an_attempt_that_a_person_launched_meanwhile_ends_the_runbook(cluster):
     cluster.kill_rank(2)
     cluster.until(lambda: cluster.stops and cluster.newest().state == "exited")
     runbooks.launch(cluster.run, None, "ana", cluster.now)
-    cluster.tick(10)
+    cluster.rest(10)
     assert cluster.execution().state == "stopped"
     assert "launched meanwhile" in cluster.execution().outcome
     assert [item["attempt"] for item in cluster.launches] == [1, 2]
@@ -133,7 +133,7 @@ def test_an_attempt_that_a_person_launched_meanwhile_ends_the_runbook(cluster):
 
 def test_a_stopped_run_is_not_restarted(cluster):
     runs.stop(cluster.run, "ana", cluster.now)
-    cluster.tick(40)
+    cluster.rest(40)
     assert cluster.fresh().state == "stopped"
     assert cluster.incident() is None
     assert len(cluster.launches) == 1

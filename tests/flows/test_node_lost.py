@@ -28,7 +28,7 @@ def test_without_a_spare_the_runbook_waits_for_a_node_and_goes_on_when_one_comes
     cluster = trained(Cluster(spares=0).build())
     cluster.lose_node("n03")
     cluster.until(lambda: cluster.node("n03").state == "quarantined")
-    cluster.tick(20)
+    cluster.rest(20)
     assert len(cluster.launches) == 1
     assert cluster.execution().state == "waiting"
     assert any("no spare is free" in line for line in cluster.told(f"incident:{cluster.incident().pk}"))
@@ -49,6 +49,6 @@ def test_a_node_that_an_operator_holds_is_left_out_but_its_state_is_not_touched(
 
 def test_an_agent_that_is_silent_while_the_run_advances_is_left_alone(cluster):
     cluster.alive.discard("n03")
-    cluster.tick(60)
+    cluster.rest(60)
     assert len(cluster.launches) == 1
     assert cluster.stops == []

@@ -2,6 +2,7 @@
 
 Nothing sleeps. `tick` moves the clock second by second; in each second the living
 agents beat, the living ranks step, commands are answered, and the watch sweeps.
+`rest` is for quiet times: the same is said, and the watch sweeps less often.
 """
 
 from collections import defaultdict
@@ -14,7 +15,8 @@ from middlewatch_wire import AgentIdentity, Batch, decode_batch, encode_batch, m
 from controlplane.chronicle.models import Entry
 from controlplane.events import log
 from controlplane.fleet import actions as fleet
-from controlplane.fleet.models import Command, CommandState, Node
+from controlplane.fleet.commands import handable
+from controlplane.fleet.models import Command, Node
 from controlplane.incidents.models import Incident
 from controlplane.runbooks import actions as runbooks
 from controlplane.runbooks.models import Execution
@@ -25,6 +27,8 @@ from controlplane.watch import fleet as fleet_watch
 from controlplane.watch import pipeline
 
 HEAD = "head"
+REST_S = 5
+"""A look costs a hundred queries, and in a quiet time all looks are alike."""
 POLICY = {
     "hang_floor_s": 10.0, "delta_s": 1.0, "silence_s": 15.0, "silence_hold_s": 10.0, "min_samples": 5,
     "warmup_steps": 0, "declared_step_s": 1.0, "early_deadline_s": 20.0, "settle_s": 1.0, "launch_deadline_s": 60.0,
@@ -170,7 +174,8 @@ class Cluster:
     # What answers commands
 
     def answer(self):
-        for node in sorted(self.alive):
+        waited_for = set(handable(self.now).values_list("node__name", flat=True))
+        for node in sorted(self.alive & waited_for):
             for command in fleet.lease_commands(node, self.now):
                 self.do(node, command)
 
@@ -264,12 +269,25 @@ class Cluster:
 
     def tick(self, seconds=1):
         for _ in range(seconds):
-            self.now += timedelta(seconds=1)
-            self.beat()
-            self.make_step()
+            self.pass_second()
+            self.catch_up()
+
+    def rest(self, seconds):
+        """Let a time go by in which nothing is to happen; the watch looks every five seconds and at the end."""
+        for passed in range(1, seconds + 1):
+            self.pass_second()
+            if passed % REST_S == 0 or passed == seconds:
+                self.catch_up()
+
+    def pass_second(self):
+        self.now += timedelta(seconds=1)
+        self.beat()
+        self.make_step()
+
+    def catch_up(self):
+        self.hear()
+        if handable(self.now).exists():
             self.hear()
-            if unfinished().exists():
-                self.hear()
 
     def until(self, what, limit=300):
         """Let time go by until something is so; fails when it never is. Returns the seconds it took."""
@@ -302,7 +320,3 @@ class Cluster:
 
     def sent(self, kind):
         return Command.objects.filter(kind=kind)
-
-
-def unfinished():
-    return Command.objects.filter(state__in=[CommandState.PENDING, CommandState.LEASED])
