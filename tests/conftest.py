@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
+from django.db import connection
 
 from controlplane.embedded.plane import ControlPlane
 from tests.servers import temporary_home
@@ -18,6 +19,17 @@ def chromium() -> str:
     if not found:
         pytest.skip("needs Chromium: apt-get install chromium")
     return found
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup, django_db_blocker) -> Iterator[None]:
+    """At the end, end the sessions of threads that are no more: a database that is in use cannot be dropped."""
+    yield
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
 
 
 @pytest.fixture(scope="session")
