@@ -2,7 +2,8 @@
 
 The state is plain dataclasses, so one small codec serves all of them. Fields that
 hold their default are left out: most ranks are in good order most of the time, and
-a snapshot is written about once a second.
+a snapshot is written about once a second. A field marked `MEMO` only saves work and is
+never dumped: a machine that was restored does that work once more.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ from types import UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+MEMO = {"memo": True}
+"""Metadata of a field that can be left out without changing anything."""
 
 
 def dump(value: Any) -> Any:
@@ -62,7 +65,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 @cache
 def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
-    return tuple((item.name, _default(item)) for item in fields(kind))
+    return tuple((item.name, _default(item)) for item in fields(kind) if not item.metadata.get("memo"))
 
 
 def _default(item: Any) -> Any:

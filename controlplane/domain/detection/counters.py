@@ -6,8 +6,9 @@ running beside others that are still reported: an empty list says that nobody co
 and a list that was always shorter that somebody asks for less.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from controlplane.domain.detection import reading
@@ -20,6 +21,9 @@ LIFE_LIMIT = 4
 """The same where a driver gives one number for all memories, in which remapped rows count too."""
 ABSENT_TIMES = 2
 SRAM_NAMES = ("aggregate_uncorrected_sram", "aggregate_sram_uncorrected", "sram_uncorrected", "sram_uncorrectable")
+
+Standing = tuple[tuple[str, str], ...]
+"""Rows of the table that a reading speaks of, each with its words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +39,27 @@ class Risen:
 def take(machine: Machine, signal: Signal) -> list[Risen]:
     """Take one report of a machine's health; give what it says that is worth a row."""
     gpus = signal.data.get("gpus")
+    if gpus and gpus == machine.alike:
+        return _again(machine, signal.at_ms)
     listed = [gpu for gpu in gpus[:MAX_GPUS] if isinstance(gpu, Mapping)] if isinstance(gpus, (list, tuple)) else []
     told = {reading.text(gpu, "uuid"): gpu for gpu in listed if reading.text(gpu, "uuid")}
     found = [risen for uuid, gpu in told.items() for risen in _read(machine, uuid, gpu, signal.at_ms)]
-    return [*found, *_missing(machine, told, signal.at_ms)]
+    found += _missing(machine, told, signal.at_ms)
+    machine.alike = gpus if gpus and not found and _whole(machine, gpus, told, signal.at_ms) else None
+    return found
+
+
+def _whole(machine: Machine, gpus: Sequence[Any], told: Mapping[str, Any], at_ms: int) -> bool:
+    """Say whether a report is the newest of every GPU there is, with nothing in it that was left out."""
+    newest = all(gauge.at_ms == at_ms and uuid in told for uuid, gauge in machine.gauges.items())
+    return newest and len(gpus) == len(told) == len(machine.gauges)
+
+
+def _again(machine: Machine, at_ms: int) -> list[Risen]:
+    """Note that every GPU was read once more and nothing has changed."""
+    for gauge in machine.gauges.values():
+        gauge.at_ms = max(gauge.at_ms, at_ms)
+    return []
 
 
 def _gauge(machine: Machine, uuid: str) -> Gauge:
@@ -52,16 +73,44 @@ def _read(machine: Machine, uuid: str, gpu: Mapping[str, Any], at_ms: int) -> It
     if at_ms <= gauge.at_ms:
         return
     gauge.at_ms, gauge.absent = at_ms, 0
-    index, ecc, remap = reading.integer(gpu, "index"), reading.mapping(gpu, "ecc"), reading.mapping(gpu, "remap")
-    for signature, said in (
-        ("gpu-ecc-volatile", _rose(gauge, "uncorrected", reading.integer(ecc, "volatile_uncorrected"))),
-        ("gpu-nvlink-errors", _rose(gauge, "nvlink", reading.integer(gpu, "nvlink_errors"))),
+    volatile, standing = _memory(gpu)
+    rose = _rose(gauge, "uncorrected", volatile), _rose(gauge, "nvlink", reading.integer(gpu, "nvlink_errors"))
+    if not standing and rose == ("", ""):
+        return
+    for signature, said in (("gpu-ecc-volatile", rose[0]), ("gpu-nvlink-errors", rose[1]), *standing):
+        if said:
+            yield Risen(signature=signature, uuid=uuid, index=reading.integer(gpu, "index"), said=said)
+
+
+def _memory(gpu: Mapping[str, Any]) -> tuple[int | None, Standing]:
+    """Give the count of errors since the boot, and what a GPU's memory says whatever it said before.
+
+    The same few numbers come from every GPU four times a minute, so what they mean is kept.
+    """
+    ecc, remap = reading.mapping(gpu, "ecc"), reading.mapping(gpu, "remap")
+    try:
+        return _meant(_items(ecc), _items(remap))
+    except TypeError:  # a value that cannot be kept
+        return _meaning(ecc, remap)
+
+
+def _items(data: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Tell True from 1, as those who read do."""
+    return tuple((name, value.__class__, value) for name, value in data.items())
+
+
+@lru_cache(maxsize=4096)
+def _meant(ecc: tuple[Any, ...], remap: tuple[Any, ...]) -> tuple[int | None, Standing]:
+    return _meaning({name: value for name, _, value in ecc}, {name: value for name, _, value in remap})
+
+
+def _meaning(ecc: Mapping[str, Any], remap: Mapping[str, Any]) -> tuple[int | None, Standing]:
+    said = (
         *_lifelong(ecc),
         ("gpu-remap-failed", "remap failed" if _true(remap, "failed") else ""),
         ("gpu-remap-pending", "remap pending" if _true(remap, "pending") else ""),
-    ):
-        if said:
-            yield Risen(signature=signature, uuid=uuid, index=index, said=said)
+    )
+    return reading.integer(ecc, "volatile_uncorrected"), tuple(pair for pair in said if pair[1])
 
 
 def _rose(gauge: Gauge, name: str, value: int | None) -> str:

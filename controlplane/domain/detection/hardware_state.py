@@ -6,6 +6,9 @@ each other; those ending in `_at` are the control plane's clock in seconds.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
+
+from controlplane.domain.detection.codec import MEMO
 
 MAX_FAULTS = 512
 MAX_BURSTS = 16
@@ -86,7 +89,8 @@ class Nic:
 class Machine:
     """One machine: its boot, its GPUs by slot, its processes and its counters.
 
-    `asked` counts how often the fleet was asked for what the machine said in its hello.
+    `asked` counts how often the fleet was asked for what the machine said in its hello;
+    `alike` is the last report of its GPUs that said nothing, so that the same one again says nothing.
     """
 
     asked: int = 0
@@ -99,6 +103,7 @@ class Machine:
     gauges: dict[str, Gauge] = field(default_factory=dict)
     pids: dict[int, Tenant] = field(default_factory=dict)
     nics: dict[str, Nic] = field(default_factory=dict)
+    alike: Any = field(default=None, compare=False, metadata=MEMO)
 
 
 @dataclass(slots=True)
