@@ -33,8 +33,11 @@ class Beats:
                 self._newest[node] = arrival
         return found
 
-    def newest(self) -> list[Arrival]:
-        """Give and forget what was kept, oldest first."""
-        kept, self._newest = sorted(self._newest.values(), key=lambda one: one.t), {}
+    def newest(self, arrivals: Iterable[Arrival] = ()) -> list[Arrival]:
+        """Give what was kept, oldest first, and forget it; a node that speaks among `arrivals` needs no older beat."""
+        speak = {arrival.node for arrival in arrivals}
+        kept = [arrival for node, arrival in self._newest.items() if node not in speak]
+        self.skipped += len(self._newest) - len(kept)
+        self._newest = {}
         self._heard.update((one.node, one.t) for one in kept)
-        return kept
+        return sorted(kept, key=lambda one: one.t)

@@ -127,7 +127,7 @@ class Player:
         if not acts and self._calm(t, arrivals):
             self._hear(self._beats.due(arrivals), now)
             return
-        awaited = self._hear([*self._beats.newest(), *arrivals], now)
+        awaited = self._hear(self._fresh(t, arrivals), now)
         self._swept_t = t
         self._fleet.sweep(self._runs.values(), now)
         for run in self._runs.values():
@@ -140,12 +140,19 @@ class Player:
             self._work_t = self._next_work(t)
         self._timer = self._next_timer(t)
 
+    def _fresh(self, t: float, arrivals: list[Arrival]) -> list[Arrival]:
+        """Give what is to be heard now; a step alone, while all is well, needs nobody's newest beat."""
+        if self._going or self._due(t) or not all(_usual(one) for one in arrivals):
+            return [*self._beats.newest(arrivals), *arrivals]
+        beats = [one for one in arrivals if _is_beat(one)]
+        return [*self._beats.due(beats), *(one for one in arrivals if not _is_beat(one))]
+
+    def _due(self, t: float) -> bool:
+        return (self._timer is not None and t >= self._timer) or t - self._swept_t >= IDLE_S
+
     def _calm(self, t: float, arrivals: list[Arrival]) -> bool:
         """Say whether all that came are beats without news, and nothing is open or due that they could change."""
-        due = self._timer is not None and t >= self._timer
-        return not (self._beats_count or due or self._fleet.news or t - self._swept_t >= IDLE_S) and all(
-            one.beat is not None and one.beat[0] == BEAT for one in arrivals
-        )
+        return not (self._beats_count or self._fleet.news or self._due(t)) and all(map(_is_beat, arrivals))
 
     def _hear(self, arrivals: list[Arrival], now: datetime) -> bool:
         """Take arrivals in; say whether something came that open work may wait for."""
@@ -227,6 +234,15 @@ class Player:
         pauses = [decision.get("not_before") for decision in decisions]
         timers = [t_of_seconds(pause) for pause in pauses if isinstance(pause, int | float)]
         return [*timers, t + max(ALONE_S, (t - self._news_t) / PATIENCE_SHARE)]
+
+
+def _is_beat(arrival: Arrival) -> bool:
+    return arrival.beat is not None and arrival.beat[0] == BEAT
+
+
+def _usual(arrival: Arrival) -> bool:
+    """Say whether it is what a run that is well sends all the time."""
+    return arrival.beat is not None or (arrival.event is not None and arrival.event.kind == "rank.step")
 
 
 def live() -> QuerySet[Execution]:
