@@ -1,6 +1,7 @@
 import os
 import signal
 import stat
+from contextlib import contextmanager
 
 import psutil
 import psycopg
@@ -28,6 +29,12 @@ def home():
 @pytest.fixture
 def start(home):
     """Start durable servers in the home; each call is one more start."""
+    with starts_in(home) as starting:
+        yield starting
+
+
+@contextmanager
+def starts_in(home):
     groups = []
 
     def starting(said=None):
@@ -39,6 +46,13 @@ def start(home):
     yield starting
     for group in groups:
         group.close()
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """A home with durable servers that tests only look at: `(home, group, addresses)`."""
+    with temporary_home() as path, starts_in(home := Home(path)) as starting:
+        yield home, *starting()
 
 
 def write(url):
@@ -62,8 +76,8 @@ def kill_all(group):
     psutil.wait_procs(everything, timeout=10)
 
 
-def test_both_servers_take_requests_and_ask_for_their_password(start):
-    _, found = start()
+def test_both_servers_take_requests_and_ask_for_their_password(pair):
+    _, _, found = pair
     with psycopg.connect(found.database_url) as connection:
         assert connection.execute("SELECT current_database()").fetchone() == ("middlewatch",)
     assert redis.Redis.from_url(found.redis_url).ping()
@@ -74,8 +88,8 @@ def test_both_servers_take_requests_and_ask_for_their_password(start):
         redis.Redis.from_url(f"redis://{found.redis_url.split('@')[1]}").ping()
 
 
-def test_durability_is_real(start):
-    _, found = start()
+def test_durability_is_real(pair):
+    _, _, found = pair
     with psycopg.connect(found.database_url) as connection:
         told = [connection.execute(f"SHOW {name}").fetchone()[0] for name in ("fsync", "synchronous_commit")]
     assert told == ["on", "on"]
@@ -147,14 +161,14 @@ def test_data_of_another_major_version_are_refused_with_the_version_named(home):
         postgres.prepare(home.path / "servers", None, "secret")
 
 
-def test_data_folders_are_private(start, home):
-    start()
+def test_data_folders_are_private(pair):
+    home, _, _ = pair
     for name in ("postgres", "valkey"):
         assert stat.S_IMODE((home.path / "servers" / name).stat().st_mode) == 0o700
 
 
-def test_no_password_stands_on_a_command_line_or_in_the_servers_environment(start, home):
-    group, _ = start()
+def test_no_password_stands_on_a_command_line_or_in_the_servers_environment(pair):
+    home, group, _ = pair
     for pid in group.pids().values():
         process = psutil.Process(pid)
         seen = " ".join(process.cmdline()) + " ".join(process.environ().values())
