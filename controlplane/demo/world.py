@@ -33,6 +33,7 @@ POLICY: dict[str, Any] = {
     "observe_s": 5.0,
     "slow_least_s": 5.0,
     "probe_slow_ms": 1500.0,
+    "blast_window_s": 15.0,
     "restart_capacity": 10,
     "backoff_s": 2.0,
 }
