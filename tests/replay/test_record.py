@@ -1,0 +1,74 @@
+"""What was stored becomes a trace that begins in the middle of a run."""
+
+from datetime import timedelta
+
+import pytest
+
+from controlplane.domain.errors import Invalid
+from controlplane.replay.expand import Feed
+from controlplane.replay.record import record
+from controlplane.replay.trace import Trace
+from controlplane.watch import fleet as fleet_watch
+from controlplane.watch import pipeline
+from tests.flows.conftest import trained
+from tests.flows.world import HEAD, Cluster
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def night():
+    """A run that trains, has saved a checkpoint, and loses a rank; with the moment at which recording begins."""
+    pipeline.memory.forget()
+    fleet_watch.memory.forget()
+    world = trained(Cluster(size=2, spares=1).build(), steps=6)
+    since = world.now
+    world.tick(5)
+    world.kill_rank(1)
+    world.until(lambda: len(world.launches) == 2)
+    return world, since
+
+
+def recorded(path):
+    trace = Trace(path)
+    feed, found = Feed(trace), []
+    while not feed.over:
+        found += feed.take(feed.next_t())
+    return trace, found
+
+
+def test_a_recording_can_be_read_as_a_trace_from_its_first_moment_on(night, tmp_path):
+    world, since = night
+    done = record(world.run, since, world.now, tmp_path / "night.trace.jsonl")
+    trace, found = recorded(tmp_path / "night.trace.jsonl")
+    assert trace.name == "night"
+    assert trace.header.runs[0].launcher == HEAD
+    assert trace.header.runs[0].nodes == world.launches[0]["nodes"]
+    assert trace.ended_at == (world.now - since).total_seconds()
+    assert done.events == len(found)
+    at_zero = {one.event.kind for one in found if one.t == 0}
+    assert {"node.hello", "attempt.started", "rank.started", "checkpoint"} <= at_zero
+
+
+def test_what_happened_keeps_its_order_and_its_distance_from_the_beginning(night, tmp_path):
+    world, since = night
+    record(world.run, since, world.now, tmp_path / "a")
+    _, found = recorded(tmp_path / "a")
+    died = next(one for one in found if one.event.kind == "rank.exited")
+    assert died.event.at_ms == round(died.t * 1000) > 0
+    assert [one.t for one in found] == sorted(one.t for one in found)
+    assert "command.result" not in {one.event.kind for one in found}
+
+
+def test_no_name_is_left_in_a_recording_under_pseudonyms(night, tmp_path):
+    world, since = night
+    record(world.run, since, world.now, tmp_path / "a", pseudonyms=True)
+    text = (tmp_path / "a").read_text()
+    assert not [name for name in ("n01", "n02", "n03", HEAD, "demo") if name in text]
+    assert recorded(tmp_path / "a")[0].header.runs[0].name == "run-00"
+
+
+def test_a_window_that_is_empty_is_refused(night, tmp_path):
+    world, since = night
+    with pytest.raises(Invalid):
+        record(world.run, since, since - timedelta(seconds=1), tmp_path / "a")
