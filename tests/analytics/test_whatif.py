@@ -32,7 +32,7 @@ def test_the_moment_is_the_one_of_the_deadline_and_not_of_the_next_event():
 
 
 def test_an_attempt_that_we_ended_ourselves_is_no_trouble():
-    signals, end = a_night(pause_s=300)
+    signals, _ = a_night(pause_s=300)
     stopped = [signal for signal in signals if signal.received <= T0 + 40 * 20]
     assert verdicts("demo", stopped, RunPolicy(), {1: T0 + 40 * 20 + 10}, until=T0 + 40 * 20 + 25) == []
 

@@ -15,7 +15,8 @@ SHOTS = os.environ.get("MIDDLEWATCH_SCREENSHOTS", "")
 PAGES = {
     "fleet": "/", "incident": "/incidents/{incident}/", "run": "/runs/llama-70b-v3/", "node": "/nodes/n07/",
     "incidents": "/incidents/", "quarantine": "/quarantine/", "execution": "/executions/{execution}/",
-    "styleguide": "/styleguide/", "detectors": "/runs/llama-70b-v3/detectors/", "replay": "/incidents/{incident}/replay/",
+    "styleguide": "/styleguide/", "detectors": "/runs/llama-70b-v3/detectors/",
+    "replay": "/incidents/{incident}/replay/",
 }  # fmt: skip
 WIDTHS = (360, 1280)
 THEMES = ("light", "dark")
