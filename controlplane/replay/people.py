@@ -25,6 +25,8 @@ from controlplane.runs import queries as run_queries
 
 PERSON = "person"
 DAY = timedelta(days=1)
+SILENCE_MIN = 60.0
+"""How long a silence lasts whose line names no time."""
 
 
 class People:
@@ -112,12 +114,11 @@ def _cordon(said: Operator, now: datetime) -> None:
 
 
 def _silence(said: Operator, now: datetime) -> None:
-    """Write the wish down where it is about an incident; what a silenced incident may do is decided there."""
-    silence = getattr(incidents, "silence", None)
-    if silence is None:
-        incidents.note(_incident(said), f"Silenced by {said.name}.", said.name, now)
-    else:
-        silence(_incident(said), said.name, now, minutes=said.minutes)
+    """Wake nobody about the run named, or the run of the incident named, or about anything."""
+    run = run_queries.run_named(said.run) if said.run else None
+    if run is None and said.incident is not None:
+        run = _incident(said).run
+    incidents.silence(run, said.minutes or SILENCE_MIN, said.name, now)
 
 
 def _incident(said: Operator) -> Incident:

@@ -65,7 +65,8 @@ def stories(tmp_path_factory):
     refusing = {"t": 0, "answers": {"do": "restart", "state": "failed"}}
     failing = write(folder / "failing.trace.jsonl", refusing, *crash(), end=400)
     held = {"t": 60, "operator": {"name": "ana", "do": "hold_node", "node": "n1"}}
-    told = sorted([*crash(), held], key=lambda line: line["t"])
+    silent = {"t": 61, "operator": {"name": "ana", "do": "silence", "run": "demo", "minutes": 10}}
+    told = sorted([*crash(), held, silent], key=lambda line: line["t"])
     people = write(folder / "people.trace.jsonl", *told, end=400)
     done = replay(good, bad, failing, people, good, "--json", PYTHONHASHSEED="1")
     again = replay(good, "--json", PYTHONHASHSEED="2")
@@ -98,7 +99,9 @@ def test_answers_of_the_trace_are_taken_for_those_of_agents(stories):
 
 
 def test_people_of_the_trace_act(stories):
-    assert "ana put a hold on node n1." in stories[1][3]["chronicle"]
+    told = stories[1][3]["chronicle"]
+    assert "ana put a hold on node n1." in told
+    assert any("ana silenced run demo" in sentence for sentence in told)
 
 
 def test_the_same_trace_gives_the_same_report_whatever_was_played_before_it(stories):
