@@ -101,7 +101,7 @@ def test_answers_of_the_trace_are_taken_for_those_of_agents(stories):
 def test_people_of_the_trace_act(stories):
     told = stories[1][3]["chronicle"]
     assert "ana put a hold on node n1." in told
-    assert any("ana silenced run demo" in sentence for sentence in told)
+    assert any("ana silenced pages about run demo" in sentence for sentence in told)
 
 
 def test_the_same_trace_gives_the_same_report_whatever_was_played_before_it(stories):
