@@ -27,7 +27,7 @@ serve: $(STAMP).run ## run the control plane alone; its data are in MIDDLEWATCH_
 	@$(PY) manage.py serve $(ARGS)
 
 test: $(STAMP).dev chromium ## prove that everything works (all tests, on real servers)
-	@$(PY) -m pytest -q -n $(WORKERS) --dist loadgroup --reruns 1 --reruns-delay 2 -rR $(TESTS) $(ARGS)
+	@$(PY) -m pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --reruns 1 --reruns-delay 2 -rR $(TESTS) $(ARGS)
 
 bench: $(STAMP).dev ## measure every figure that the README states
 	@for file in $(BENCH); do echo "== $$file"; $(PY) $$file || exit 1; done

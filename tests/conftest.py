@@ -10,6 +10,32 @@ from controlplane.embedded.plane import ControlPlane
 from tests.servers import temporary_home
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+LONGEST = ("world", "torch", "plane", "replay")
+"""Groups of tests that take minutes on one worker. Begun last, one would run alone while the others wait."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest; `--no-loadscope-reorder` keeps this order."""
+    items.sort(key=_turn)
+    for item in items:
+        _name_group(item)
+
+
+def _name_group(item: pytest.Item) -> None:
+    """Make the group part of the id, by which the tests are dealt out to workers.
+
+    pytest-xdist 3.8 writes it to `_nodeid`, which pytest 9.2 reads no more: the tests
+    of a group would go to all workers, and each would start the group's servers.
+    """
+    grouped = getattr(item, "_nodeid", item.nodeid)
+    if grouped != item.nodeid:
+        item._id = type(item.id).parse(grouped)
+
+
+def _turn(item: pytest.Item) -> int:
+    group = next((mark.args[0] for mark in item.iter_markers("xdist_group")), "")
+    return LONGEST.index(group) if group in LONGEST else len(LONGEST)
 
 
 @pytest.fixture(scope="session")

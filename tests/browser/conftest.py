@@ -36,12 +36,15 @@ START_S = 40
 APPLICATION = "controlplane.asgi:application"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    """Browser tests share one worker, or each worker would start a server and a browser of its own."""
     missing = pytest.mark.skip(reason="Chromium is not installed: browser tests were skipped")
     for item in items:
         if "tests/browser/" not in str(item.path):
             continue
         item.add_marker(pytest.mark.browser)
+        item.add_marker(pytest.mark.xdist_group("browser"))
         if not Path(CHROMIUM).exists():
             item.add_marker(missing)
 

@@ -17,6 +17,8 @@ from controlplane.embedded.orphans import end_orphans
 from controlplane.embedded.servers import Addresses, start_servers
 from tests.servers import private_servers, temporary_home
 
+pytestmark = pytest.mark.xdist_group("servers")
+
 NONE_GIVEN = Addresses(database_url="", redis_url="")
 
 

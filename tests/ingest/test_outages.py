@@ -29,6 +29,9 @@ print(*[actions.enrol(token, f"n{n}", now) for n in range(4)])
 """
 
 
+pytestmark = pytest.mark.xdist_group("outages")
+
+
 @pytest.fixture(scope="module")
 def world():
     with private_servers(durable=True) as servers:
