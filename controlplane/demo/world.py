@@ -34,6 +34,7 @@ POLICY: dict[str, Any] = {
     "slow_least_s": 5.0,
     "probe_slow_ms": 1500.0,
     "blast_window_s": 15.0,
+    "no_exit_local_s": 8.0,
     "restart_capacity": 10,
     "backoff_s": 2.0,
 }
