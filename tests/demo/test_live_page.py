@@ -62,6 +62,8 @@ def page(world, told):
 def test_an_incident_page_follows_a_real_recovery_across_a_killed_web_process(world, page):
     story = world.story()
     story.first_steps()
+    page.goto(f"{world.plane.url}/incidents/")  # what a page needs is loaded before there is anything to miss
+    page.wait_for_selector("#freshness[data-state=live]")
     victim = next(process for process in world.cluster.ranks() if process.rank == VICTIM)
     FAULTS["crash"].hurt(world.cluster, victim)
 
