@@ -14,4 +14,4 @@ assert isinstance(_options, dict)  # noqa: S101
 _options.pop("pool", None)
 DATABASES["default"]["CONN_MAX_AGE"] = 600
 
-STATIC_ROOT = None  # nothing is collected: static files are served from where they lie  # type: ignore[assignment]
+STATIC_ROOT = None  # type: ignore[assignment]  # nothing is collected: files are served from where they lie
