@@ -5,27 +5,18 @@ nothing here needs Redis or a secret.
 """
 
 from controlplane.settings.base import *  # noqa: F403
-from controlplane.settings.base import DATABASES
+from controlplane.settings.base import DATABASES, INSTALLED_APPS
 from controlplane.settings.env import LogFormat
 from controlplane.settings.logs import configure
 
-INSTALLED_APPS = [
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
-    "controlplane.access",
-    "controlplane.live",
-    "controlplane.chronicle",
-    "controlplane.events",
-    "controlplane.fleet",
-    "controlplane.runs",
-    "controlplane.checkpoints",
-    "controlplane.quarantine",
-    "controlplane.incidents",
-    "controlplane.runbooks",
-    "controlplane.watch",
-    "controlplane.analytics",
-    "controlplane.replay",
-]
+PAGES = frozenset({
+    "django.contrib.sessions", "django.contrib.messages", "django.contrib.staticfiles", "django.contrib.humanize",
+    "channels", "django_htmx", "ninja",
+    "controlplane.ingest", "controlplane.web", "controlplane.demo", "controlplane.embedded",
+})  # fmt: skip
+"""What only people and agents need; everything else is the pipeline."""
+
+INSTALLED_APPS = [name for name in INSTALLED_APPS if name not in PAGES]
 MIDDLEWARE = []
 TEMPLATES = []
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
