@@ -17,6 +17,7 @@ WORKDIR /app
 COPY --from=build /venv /venv
 COPY manage.py ./
 COPY controlplane controlplane
+COPY runbooks runbooks
 COPY templates templates
 COPY static static
 RUN python manage.py collectstatic --no-input

@@ -77,28 +77,28 @@ def approve(execution: Execution, by: str, now: datetime) -> None:
         raise Refused(f"{run.name} is set to watch: nothing acts on it")
     if run.held:
         raise Refused(f"{run.name} is held by {run.held_by}")
-    told = sentences.approved(by, registry.runbook(execution.runbook))
+    told = sentences.approved(by, registry.of(execution))
     changes = {"approved_by": by, "held_by": "", "wake_at": now}
     _move(execution, [ExecutionState.PROPOSED], ExecutionState.RUNNING, changes, _Said("approved", told, by, now))
 
 
 def reject(execution: Execution, by: str, now: datetime, why: str = "") -> None:
     """Turn a proposal down; it is not made again for the same attempt. `Conflict` when it is none any more."""
-    told = sentences.rejected(by, registry.runbook(execution.runbook), why)
+    told = sentences.rejected(by, registry.of(execution), why)
     changes = {"outcome": told, "finished_at": now, "held_by": ""}
     _move(execution, [ExecutionState.PROPOSED], ExecutionState.REJECTED, changes, _Said("rejected", told, by, now))
 
 
 def pause(execution: Execution, by: str, now: datetime) -> None:
     """Keep an execution from its next act; a command that is under way ends. `Conflict` when it is not live."""
-    told = sentences.paused(by, registry.runbook(execution.runbook))
+    told = sentences.paused(by, registry.of(execution))
     changes = {"paused_by": by, "still_since": now}
     _move(execution, LIVE, ExecutionState.PAUSED, changes, _Said("pause", told, by, now))
 
 
 def resume(execution: Execution, by: str, now: datetime) -> None:
     """Let a paused execution go on; the limit of its step runs on from where it stopped."""
-    told = sentences.unpaused(by, registry.runbook(execution.runbook))
+    told = sentences.unpaused(by, registry.of(execution))
     changes = {"paused_by": "", "wake_at": now}
     _move(execution, [ExecutionState.PAUSED], ExecutionState.RUNNING, changes, _Said("resume", told, by, now))
 
@@ -108,7 +108,7 @@ def stop(execution: Execution, by: str, now: datetime) -> None:
 
     Its commands that no agent has taken up yet are called back.
     """
-    told = sentences.stopped(by, registry.runbook(execution.runbook))
+    told = sentences.stopped(by, registry.of(execution))
     going = (*LIVE, ExecutionState.PAUSED, ExecutionState.PROPOSED)
     changes = {"outcome": told, "finished_at": now, "wake_at": None, "held_by": ""}
     with transaction.atomic():

@@ -20,6 +20,7 @@ from controlplane.incidents import queries as incident_queries
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import stream
 from controlplane.runbooks import attend, registry
+from controlplane.runbooks.definitions import keep
 from controlplane.runbooks.facts import run_facts
 from controlplane.runbooks.models import Execution, ExecutionState
 from controlplane.runbooks.queries import live_of
@@ -32,8 +33,6 @@ SETTLE_S = 3.0
 MAX_TRIES = 2
 """Executions that may fail on one attempt before a person is asked (methods 8: two tries per rung)."""
 ANOTHER = "another runbook answers it by now"
-PATIENT = frozenset({"await_boundary"})
-"""Steps in which an execution touches nothing and may be given up for a more urgent one."""
 LIVE_OR_PAUSED = (ExecutionState.RUNNING, ExecutionState.WAITING, ExecutionState.PAUSED)
 _WORKED = (ExecutionState.FAILED, ExecutionState.SUCCEEDED)
 
@@ -100,7 +99,7 @@ def _carry_out(incident: Incident, attempt: Attempt, decision: Decision, now: da
 
 def _gives_way(live: Execution, decision: Decision) -> bool:
     """An execution that only waits for a checkpoint gives way to one that may start now."""
-    patient = registry.runbook(live.runbook).steps[live.step_index].name in PATIENT
+    patient = registry.of(live).steps[live.step_index].action.patient
     return patient and decision.starts
 
 
@@ -144,7 +143,7 @@ def _decide(incident: Incident, run: Run, attempt: Attempt | None, diagnosis: Di
     if attempt is None:
         return Decision(runbook=None, why="the run was never launched")
     policy = runs.policy(run)
-    decision = choose(diagnosis, run_facts(run, attempt, diagnosis, policy, now), policy)
+    decision = choose(diagnosis, run_facts(run, attempt, diagnosis, policy, now), policy, registry.catalog())
     if decision.runbook is None:
         return decision
     worked = incident.executions.filter(attempt=attempt.number, state__in=_WORKED, runbook=decision.runbook)
@@ -193,10 +192,12 @@ def _start(proposal: Execution, now: datetime) -> Execution:
 
 def _create(incident: Incident, attempt: Attempt, decision: Decision, state: str, now: datetime) -> Execution:
     runbook = registry.runbook(str(decision.runbook))
+    keep(runbook, now)
     number = incident.executions.filter(attempt=attempt.number).count() + 1
     context: dict[str, Any] = {"attempt": attempt.number, "decision": decision.why, "rung": decision.rung}
     return Execution.objects.create(
-        runbook=runbook.id, version=runbook.version, incident=incident, run=attempt.run, attempt=attempt.number,
+        runbook=runbook.id, version=runbook.version, digest=runbook.digest, incident=incident, run=attempt.run,
+        attempt=attempt.number,
         state=state, context=context, created_at=now, held_by=decision.held_by or "",
         wake_at=now if state == ExecutionState.RUNNING else None,
         key=f"{incident.pk}:{attempt.number}:{number}",

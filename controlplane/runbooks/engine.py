@@ -66,7 +66,7 @@ def _read(lease: Lease, now: datetime) -> Turn | None:
     execution: Execution = lease.locked()
     if execution.state not in LIVE:
         return None
-    runbook = registry.runbook(execution.runbook)
+    runbook = registry.of(execution)
     turn = Turn(execution, runbook, now, Book(now, "runbook", runbook.id))
     turn.step_run = execution.steps.filter(index=execution.step_index).order_by("-try_number").first()
     return turn
@@ -85,7 +85,7 @@ def _must_begin(turn: Turn) -> bool:
 
 
 def _look(turn: Turn) -> Outcome:
-    step = registry.step(turn.spec.name)
+    step = registry.step(turn.spec.action.name)
     outcome = step.look(turn)
     if isinstance(outcome, Wait) and _overdue(turn.tried, turn.now):
         return step.expired(turn)

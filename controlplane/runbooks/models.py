@@ -18,11 +18,23 @@ class ExecutionState(models.TextChoices):
     REJECTED = "rejected"
 
 
+class Definition(models.Model):
+    """A runbook as it was when it was first used; never changed, so that a past night can be explained."""
+
+    digest = models.CharField(max_length=64, unique=True, help_text="of what it means, whatever its layout")
+    runbook = models.CharField(max_length=64, db_index=True)
+    version = models.PositiveIntegerField()
+    text = models.TextField(help_text="its file")
+    documents = models.JSONField(default=dict, help_text="text by file: all that is needed to read it again")
+    kept_at = models.DateTimeField()
+
+
 class Execution(Leased):
     """One use of a runbook on one incident."""
 
     runbook = models.CharField(max_length=64)
     version = models.PositiveIntegerField()
+    digest = models.CharField(max_length=64, blank=True, help_text="of the definition that it began with")
     incident = models.ForeignKey("incidents.Incident", on_delete=models.PROTECT, related_name="executions")
     run = models.ForeignKey("runs.Run", on_delete=models.PROTECT, related_name="executions")
     attempt = models.PositiveIntegerField(help_text="the attempt that it was started for")

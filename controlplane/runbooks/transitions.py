@@ -33,7 +33,7 @@ def begin(turn: Turn, *, quietly: bool = False) -> bool:
         deadline=turn.in_s(turn.spec.limit_s),
     )  # fmt: skip
     turn.step_run.save()
-    intent = {} if quietly else registry.step(turn.spec.name).begin(turn)
+    intent = {} if quietly else registry.step(turn.spec.action.name).begin(turn)
     turn.step_run.intent = dict(intent)
     turn.step_run.sentence = turn.spec.words("doing", {**turn.context, **intent})
     turn.step_run.save()

@@ -7,6 +7,7 @@ ever expires into action by itself.
 
 from controlplane.domain.findings import Stage
 from controlplane.domain.fleet.identity import SILENT_AFTER_S
+from controlplane.domain.recovery.actions import Effect
 from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import Node
 from controlplane.incidents.models import IncidentState
@@ -18,20 +19,13 @@ from controlplane.runs import queries as runs
 from controlplane.runs.machines import fleet_hold
 from controlplane.runs.models import RunState
 
-WATCHING = frozenset({"await_progress", "close"})
-"""Steps that touch nothing of the run, so no hold keeps them."""
-HARMLESS = frozenset({"collect", "confirm", "await_boundary", "choose_rollback"})
-"""Steps before anything was touched."""
-LAUNCHER = frozenset({"stop", "choose_checkpoint", "launch"})
-"""Steps that the launcher carries out."""
-
 
 def ruling(turn: Turn) -> Outcome | None:
     """Say what the world imposes on the execution before its step, or None.
 
     Before an act incident and run are locked, so a person's hold comes before it or after it.
     """
-    if turn.spec.name not in WATCHING | HARMLESS:
+    if turn.spec.action.effect is Effect.ACTS:
         turn.lock()
     return _over(turn) or _overtaken(turn) or _gone(turn) or _still(turn)
 
@@ -61,18 +55,19 @@ def _gone(turn: Turn) -> Outcome | None:
 
 
 def _untouched(turn: Turn) -> bool:
-    return turn.spec.name in HARMLESS or (turn.spec.name == "stop" and turn.step_run is None)
+    looks = turn.spec.action.effect is Effect.LOOKS
+    return looks or (turn.spec.action.name == "stop" and turn.step_run is None)
 
 
 def _still(turn: Turn) -> Outcome | None:
-    if turn.spec.name in WATCHING:
+    if turn.spec.action.effect is Effect.WATCHES:
         return None
     if turn.run.held:
         return Still("operator", f"{turn.run.held_by} holds the run")
     doubt = fleet_hold()
     if doubt:
         return Still("partition", doubt)
-    deaf = "" if turn.spec.name in HARMLESS else storage_doubt(turn.run)
+    deaf = "" if turn.spec.action.effect is Effect.LOOKS else storage_doubt(turn.run)
     if deaf:
         return Still("storage", f"{deaf}; it goes on when the storage answers")
     return next((_launcher(turn, node) for node in fleet.nodes_for([turn.run.launcher])), None)
@@ -84,6 +79,6 @@ def _launcher(turn: Turn, node: Node) -> Outcome | None:
         return Still("identity", f"two machines use the name of the launcher {node.name}")
     heard = node.last_seen_at
     silent = heard is not None and (turn.now - heard).total_seconds() >= SILENT_AFTER_S
-    if silent and turn.spec.name in LAUNCHER:
+    if silent and turn.spec.action.by_launcher:
         return Still("launcher", f"the launcher {node.name} is silent")
     return None

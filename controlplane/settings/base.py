@@ -42,6 +42,8 @@ DEBUG = ENV.middlewatch_debug
 ALLOWED_HOSTS = [name.strip() for name in ENV.middlewatch_allowed_hosts.split(",")]
 BASE_URL = ENV.middlewatch_base_url
 EVENT_RETENTION_DAYS = ENV.middlewatch_event_retention_days
+RUNBOOK_FOLDERS = [part.strip() for part in ENV.middlewatch_runbooks.split(",") if part.strip()]
+RUNBOOK_ACTIONS = [part.strip() for part in ENV.middlewatch_actions.split(",") if part.strip()]
 
 BEHIND_TLS = BASE_URL.startswith("https://")
 SESSION_COOKIE_SECURE = BEHIND_TLS

@@ -102,6 +102,14 @@ class Environment(BaseSettings):
         le=MOST_RETENTION_DAYS,
         description="Days that events are kept; older partitions are dropped.",
     )
+    middlewatch_runbooks: str = Field(
+        default="",
+        description="Comma-separated folders with runbook files of your own, beside those that are shipped.",
+    )
+    middlewatch_actions: str = Field(
+        default="",
+        description="Comma-separated Python modules with runbook actions of your own (docs/runbooks.md).",
+    )
     middlewatch_log_level: LogLevel = Field(
         default=LogLevel.INFO,
         description="DEBUG, INFO, WARNING or ERROR.",

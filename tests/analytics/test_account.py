@@ -72,7 +72,7 @@ def crashed(run, say):
         began_at=at(100), found_at=at(105), confirmed_at=at(120),
     )  # fmt: skip
     work = Execution.objects.create(
-        runbook="restart-from-checkpoint", version=1, incident=incident, run=run, attempt=1, created_at=at(120),
+        runbook="restart-after-crash", version=1, incident=incident, run=run, attempt=1, created_at=at(120),
         approved_by="ana", state="succeeded", key="one",
     )  # fmt: skip
     StepRun.objects.create(execution=work, index=0, name="stop", state="done", started_at=at(150))

@@ -64,7 +64,7 @@ def incident(run):
 @pytest.fixture
 def execution(incident, run):
     made = Execution.objects.create(
-        runbook="restart-from-checkpoint", version=1, incident=incident, run=run, attempt=1, created_at=NOW, key="k1",
+        runbook="restart-after-crash", version=1, incident=incident, run=run, attempt=1, created_at=NOW, key="k1",
         state="proposed",
     )  # fmt: skip
     StepRun.objects.create(execution=made, index=0, name="collect", state="done", started_at=NOW)

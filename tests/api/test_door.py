@@ -22,7 +22,7 @@ def operations():
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("method", "path"), operations())
+@pytest.mark.parametrize(("method", "path"), list(operations()))
 def test_a_stranger_is_told_to_sign_in(client, method, path):
     answer = getattr(client, method)(path)
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")

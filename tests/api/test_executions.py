@@ -7,7 +7,7 @@ from tests.api.conftest import NOW
 
 def test_an_execution_is_shown_with_its_steps(api, execution):
     shown = api.get(f"executions/{execution.pk}").json()
-    assert (shown["runbook"], shown["run"], shown["state"]) == ("restart-from-checkpoint", "demo", "proposed")
+    assert (shown["runbook"], shown["run"], shown["state"]) == ("restart-after-crash", "demo", "proposed")
     assert [(step["name"], step["state"]) for step in shown["steps"]] == [("collect", "done")]
 
 

@@ -58,7 +58,7 @@ def test_a_crash_does_not_wait_behind_a_node_that_waits_for_a_checkpoint(cluster
     cluster.until(lambda: len(cluster.launches) == 2, limit=30)
     assert cluster.launches[-1]["nodes"] == ["n01", "n03"]
     assert list(cluster.run.executions.order_by("pk").values_list("runbook", "state")) == [
-        ("drain-at-save", "stopped"), ("restart-from-checkpoint", "waiting"),
+        ("drain-at-save", "stopped"), ("restart-after-crash", "waiting"),
     ]  # fmt: skip
 
 

@@ -179,5 +179,5 @@ def test_a_held_run_is_not_launched(cluster):
 
 
 def test_every_runbook_step_has_code(db):
-    for runbook in registry.RUNBOOKS.values():
-        assert all(registry.step(spec.name) for spec in runbook.steps)
+    for runbook in registry.catalog().runbooks.values():
+        assert all(registry.step(spec.action.name) for spec in runbook.steps)

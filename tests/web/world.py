@@ -263,7 +263,7 @@ def _open(run, ago):
         ],
     )
     execution = Execution.objects.create(
-        runbook="restart-from-checkpoint",
+        runbook="restart-after-crash",
         version=1,
         incident=incident,
         run=run,
@@ -289,7 +289,7 @@ def _open(run, ago):
     said = (
         ("opened", "Run llama-70b-v3 made no step for 70 s; its deadline was 15.3 s.", 70, "detector", "D-01"),
         ("confirmed", "The hang is confirmed: rank 412 is absent from all-reduce 9911.", 65, "detector", "D-01"),
-        ("decision", "Chose restart-from-checkpoint; n04 scores 5.1, ahead by 3.0.", 64, "runbook", "R-01"),
+        ("decision", "Chose restart-after-crash; n04 scores 5.1, ahead by 3.0.", 64, "runbook", "R-01"),
         ("step", "Collected stacks: 31 of 32 ranks answered.", 55, "runbook", "R-01"),
         ("note", "Saw the same on **n04** last week, see [the ticket](https://example.org/t/1).", 40, "person", "ana"),
     )

@@ -41,6 +41,8 @@ class AttemptStartArgs(Args):
     attempt: Rank
     nodes: Names
     resume: ResumeFrom
+    exclude: Names = []
+    """Nodes that a scheduler must not put it on, nor any successor of it."""
 
 
 class AttemptStopArgs(Args):
@@ -58,11 +60,85 @@ class CheckpointsScanArgs(Args):
     newest: Annotated[int, Meta(ge=1, le=100)] = 5
 
 
+class RanksStopArgs(Args):
+    """End the process trees of an attempt's ranks on this node: ask, wait `grace_s`, kill, and prove it.
+
+    Without `ranks` all of them.
+    """
+
+    run: Name
+    attempt: Rank
+    grace_s: Annotated[float, Meta(ge=0, le=600)] = 5.0
+    ranks: Annotated[list[Rank], Meta(max_length=1024)] | None = None
+
+
+class SwitchArgs(Args):
+    """Arm a switch that the training loop polls: `save` saves and goes on, `kill` saves and ends.
+
+    The command runs until a rank has acknowledged it, or its deadline disarms it.
+    """
+
+    run: Name
+    attempt: Rank
+    what: Literal["save", "kill"]
+
+
+class CheckArgs(Args):
+    """Run a check that the node's own configuration names, within `budget_s`."""
+
+    check: Name
+    budget_s: Annotated[float, Meta(gt=0, le=86_400)] = 60.0
+
+
+class BundleArgs(Args):
+    """Gather what a person needs to look into this node's part of an attempt; it stays on the node."""
+
+    run: Name | None = None
+    attempt: Rank | None = None
+
+
+class RunArgs(Args):
+    """Something about a run's job in the scheduler."""
+
+    run: Name
+
+
+class QueueArgs(Args):
+    """Keep `count` successors of a run queued behind its running job; `exclude` holds for all of them."""
+
+    run: Name
+    count: Annotated[int, Meta(ge=0, le=10)] = 2
+    exclude: Names = []
+
+
+class NodesDrainArgs(Args):
+    """Let the scheduler place nothing more on these nodes; the reason is marked as ours."""
+
+    nodes: Names
+    reason: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class NodesResumeArgs(Args):
+    """Give back nodes that we drained; what a person drained stays as it is."""
+
+    nodes: Names
+
+
 COMMANDS: dict[str, type[Args]] = {
     "collect": CollectArgs,
     "attempt.start": AttemptStartArgs,
     "attempt.stop": AttemptStopArgs,
     "checkpoints.scan": CheckpointsScanArgs,
+    "ranks.stop": RanksStopArgs,
+    "switch.arm": SwitchArgs,
+    "switch.disarm": SwitchArgs,
+    "check.run": CheckArgs,
+    "support.bundle": BundleArgs,
+    "job.hold": RunArgs,
+    "job.release": RunArgs,
+    "job.queue": QueueArgs,
+    "nodes.drain": NodesDrainArgs,
+    "nodes.resume": NodesResumeArgs,
 }
 """Every known kind of command and the type of its arguments."""
 

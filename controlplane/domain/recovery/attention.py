@@ -13,13 +13,12 @@ from controlplane.domain.diagnosis.classes import Family, class_of
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery.acts import Act, Do
 from controlplane.domain.recovery.choice import Decision, HeldBy
-from controlplane.domain.recovery.responses import DRAIN, GONE, RESTART, ROLLBACK, SLOW, STOP, STORAGE, condemned
+from controlplane.domain.recovery.responses import GONE, SLOW, STORAGE, condemned
 
 QUIET_CLASSES = frozenset({"environment_drift"})
 """Told on the pages alone: a changed environment is a hint for whoever looks into something else."""
 ELSEWHERE = frozenset({HeldBy.PARTITION, HeldBy.BACKOFF})
 """Holds that call nobody: the first has an incident of its own, the second ends by itself."""
-PROPOSES: Mapping[str, Do] = {RESTART: Do.RESTART, ROLLBACK: Do.ROLLBACK, DRAIN: Do.DRAIN, STOP: Do.KILL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +72,15 @@ def _proposals(case: Case) -> Iterator[Act]:
     if decision.runbook is None or decision.waits or decision.held_by in ELSEWHERE:
         return
     if not decision.starts:
-        yield from _runbook(case, decision.runbook)
-    elif decision.runbook == DRAIN:
+        yield from _runbook(case)
+    elif decision.patient:
         yield from (_proposed(case, Do.DRAIN, node=name) for name in decision.exclude)
     barred = [name for name in condemned(found) if name in case.held_nodes or not decision.starts]
     yield from (_proposed(case, Do.QUARANTINE, node=name) for name in barred)
 
 
-def _runbook(case: Case, runbook: str) -> Iterator[Act]:
-    do = PROPOSES.get(runbook, Do.CHECK)
+def _runbook(case: Case) -> Iterator[Act]:
+    do = case.decision.proposes
     if do is Do.DRAIN:
         yield from (_proposed(case, do, node=name) for name in case.decision.exclude)
         return

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.diagnose import Diagnosis
+from controlplane.domain.recovery.acts import Do
+from controlplane.domain.recovery.catalog import Catalog
 from controlplane.domain.recovery.holds import BY_ITSELF, HeldBy, Question, RunFacts, earliest, first_hold
-from controlplane.domain.recovery.responses import DRAIN, Plan, excluded, plan, rung
+from controlplane.domain.recovery.responses import excluded, rung
+from controlplane.domain.recovery.runbook import Runbook
 
 __all__ = ["OVER", "Decision", "HeldBy", "RunFacts", "choose"]
 
@@ -22,6 +25,7 @@ class Decision:
 
     `not_before` is set with `held_by` backoff: start then, without a person. `rung` is
     the place on the ladder of methods 8. `over` says that nothing is left to answer.
+    `proposes` is what a person is asked about, `patient` that nothing is touched at first.
     """
 
     runbook: str | None
@@ -31,6 +35,8 @@ class Decision:
     not_before: float | None = None
     rung: str = ""
     over: bool = False
+    proposes: Do = Do.CHECK
+    patient: bool = False
 
     @property
     def starts(self) -> bool:
@@ -43,39 +49,45 @@ class Decision:
         return self.runbook is not None and self.held_by in BY_ITSELF
 
 
-def choose(diagnosis: Diagnosis, facts: RunFacts, policy: RunPolicy) -> Decision:
+def choose(diagnosis: Diagnosis, facts: RunFacts, policy: RunPolicy, catalog: Catalog) -> Decision:
     """Choose the runbook for a diagnosis and say what holds it back, if anything does."""
     if facts.state in OVER:
         return Decision(runbook=None, why=f"the run is {facts.state}", over=True)
     if diagnosis.cleared_up:
         return Decision(runbook=None, why="it cleared by itself", over=True)
-    made, exclude = plan(diagnosis, exited=facts.exited), excluded(diagnosis, spares=facts.spares)
-    if made.runbook is None:
+    made, exclude = catalog.plan(diagnosis, exited=facts.exited), excluded(diagnosis, spares=facts.spares)
+    runbook = made.runbook
+    if runbook is None:
         return Decision(runbook=None, why=made.why)
-    if made.runbook == DRAIN and not exclude:
+    if runbook.patient and not exclude:
         return Decision(runbook=None, why="no spare is free to take the place of the suspected node")
-    step = rung(made, diagnosis.klass, exclude)
-    asked = Question(diagnosis=diagnosis, plan=made, exclude=exclude, rung=step, facts=facts, policy=policy)
-    return _decided(asked)
+    step = rung(runbook, diagnosis.klass, exclude)
+    return _decided(
+        Question(
+            diagnosis=diagnosis, runbook=runbook, asks=made.asks, exclude=exclude, rung=step, facts=facts, policy=policy
+        )
+    )
 
 
 def _decided(asked: Question) -> Decision:
     held = first_hold(asked)
-    by, why = held or (None, _reason(asked.plan, asked.diagnosis, asked.exclude))
+    by, why = held or (None, _reason(asked.runbook, asked.diagnosis, asked.exclude))
     return Decision(
-        runbook=asked.plan.runbook,
+        runbook=asked.runbook.id,
         why=why,
         exclude=asked.exclude,
         held_by=by.value if by else None,
         not_before=earliest(asked.facts, asked.policy) if by is HeldBy.BACKOFF else None,
         rung=asked.rung,
+        proposes=asked.runbook.proposes,
+        patient=asked.runbook.patient,
     )
 
 
-def _reason(made: Plan, diagnosis: Diagnosis, exclude: tuple[str, ...]) -> str:
+def _reason(runbook: Runbook, diagnosis: Diagnosis, exclude: tuple[str, ...]) -> str:
     if exclude:
         names = ", ".join(exclude)
-        when = " from the next complete checkpoint on" if made.runbook == DRAIN else ""
+        when = " from the next complete checkpoint on" if runbook.patient else ""
         return f"node {names} is left out{when}" if len(exclude) == 1 else f"nodes {names} are left out{when}"
     if diagnosis.act_on:
         return f"node {diagnosis.act_on} is only suspected and no spare is free, so it stays"

@@ -11,7 +11,8 @@ from enum import StrEnum
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery.guards import TokenBucket, backoff_s, within_share
-from controlplane.domain.recovery.responses import BACKWARDS, DRAIN, GONE, Plan
+from controlplane.domain.recovery.responses import BACKWARDS, GONE
+from controlplane.domain.recovery.runbook import Runbook
 
 
 class HeldBy(StrEnum):
@@ -70,10 +71,14 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What the guards are asked: may this plan, leaving out these nodes, start now?"""
+    """What the guards are asked: may this runbook, leaving out these nodes, start now?
+
+    `asks` says why a person decides in any case, "" where automation may.
+    """
 
     diagnosis: Diagnosis
-    plan: Plan
+    runbook: Runbook
+    asks: str
     exclude: tuple[str, ...]
     rung: str
     facts: RunFacts
@@ -110,7 +115,7 @@ def _partition(asked: Question) -> Held:
 
 
 def _storage(asked: Question) -> Held:
-    if not asked.facts.storage or asked.plan.runbook == DRAIN:
+    if not asked.facts.storage or asked.runbook.patient:
         return None
     return HeldBy.STORAGE, f"{asked.facts.storage}; it goes on when the storage answers"
 
@@ -130,9 +135,9 @@ def _rule(asked: Question) -> Held:
 
 
 def _person(asked: Question) -> Held:
-    if not asked.plan.asks or _newly_excludes(asked):
+    if not asked.asks or _newly_excludes(asked):
         return None
-    return HeldBy.PERSON, asked.plan.asks
+    return HeldBy.PERSON, asked.asks
 
 
 def _newly_excludes(asked: Question) -> bool:

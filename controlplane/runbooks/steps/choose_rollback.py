@@ -8,7 +8,6 @@ from typing import Any
 from controlplane.checkpoints import queries as checkpoints
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery.acts import Do
-from controlplane.domain.recovery.roll_back import ROLL_BACK
 from controlplane.domain.recovery.rollback import RollbackChoice, choose_rollback
 from controlplane.events import queries as events
 from controlplane.incidents import queries as incidents
@@ -67,7 +66,7 @@ def _can_skip(turn: Turn) -> bool:
 
 def _earlier(turn: Turn) -> list[int]:
     """Return the onsets that earlier rollbacks of the run answered."""
-    done = Execution.objects.filter(run=turn.run, runbook=ROLL_BACK.id, context__has_key="launched_at")
+    done = Execution.objects.filter(run=turn.run, runbook=turn.runbook.id, context__has_key="launched_at")
     onsets = [item.context.get("onset_step") for item in done.exclude(pk=turn.execution.pk).order_by("-pk")[:LOOKED_AT]]
     return [onset for onset in onsets if isinstance(onset, int)]
 

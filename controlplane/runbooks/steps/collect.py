@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from controlplane.domain.recovery.actions import COLLECT_BUDGET_S
 from controlplane.domain.recovery.acts import Do
-from controlplane.domain.recovery.runbook import COLLECT_BUDGET_S
 from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import Node
 from controlplane.runbooks.outcomes import Done, Outcome, Wait

@@ -6,7 +6,7 @@ the moment of the first suspicion. A hang that clears costs no token.
 """
 
 from controlplane.domain.diagnosis.diagnose import Diagnosis
-from controlplane.domain.recovery.responses import STOPPING
+from controlplane.domain.recovery.conditions import STOPPING
 from controlplane.incidents import queries as incidents
 from controlplane.runbooks import exclusions, gate
 from controlplane.runbooks.models import ExecutionState

@@ -11,7 +11,6 @@ from typing import Any
 from controlplane.domain.errors import Conflict
 from controlplane.domain.fleet.states import USABLE
 from controlplane.domain.recovery.acts import Do
-from controlplane.domain.recovery.roll_back import ROLL_BACK
 from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import CommandState, Node
 from controlplane.quarantine import actions as quarantine
@@ -69,7 +68,7 @@ def _record(turn: Turn, nodes: list[str], step: int, attempt: int) -> None:
     excluded = list(turn.context.get("excluded") or [])
     for old, new in sorted(dict(turn.context.get("replaced") or {}).items()):
         turn.act(Do.REPLACE, f"{new} takes its place", node=old, args={"with": new}, key=f"attempt {attempt}")
-    back = turn.runbook.id == ROLL_BACK.id
+    back = turn.runbook.rolls_back
     args: dict[str, Any] = {"step": step, "nodes": nodes, "exclude": excluded, "attempt": attempt}
     if back:
         args["skip"] = turn.context.get("skip")

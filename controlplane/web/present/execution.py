@@ -85,7 +85,7 @@ def _doing(execution: Execution, runbook: Runbook) -> str:
         return f"standing still: {HOLDS.get(execution.held_by, execution.held_by)}"
     spec = _spec(runbook, execution.step_index)
     if execution.state == ExecutionState.PAUSED:
-        return f"paused before going on: {_say(execution, spec, 'next_words')}"
+        return f"paused before going on: {_say(execution, spec, 'next')}"
     return _say(execution, spec, "doing")
 
 
@@ -102,7 +102,7 @@ def _backs_off(execution: Execution) -> bool:
 def _next(execution: Execution, runbook: Runbook) -> str:
     begun = execution.state not in (ExecutionState.PROPOSED, ExecutionState.PAUSED)
     spec = _spec(runbook, execution.step_index + begun)
-    return _say(execution, spec, "next_words")
+    return _say(execution, spec, "next")
 
 
 def _spec(runbook: Runbook, index: int) -> StepSpec | None:
@@ -113,7 +113,7 @@ def _say(execution: Execution, spec: StepSpec | None, phase: str) -> str:
     if spec is None:
         return "nothing more; the incident closes"
     words = spec.words(phase, _facts(execution, spec))
-    return VAGUE.get(spec.name, spec.name.replace("_", " ")) if UNKNOWN in words else words
+    return VAGUE.get(spec.action.name, spec.name.replace("_", " ")) if UNKNOWN in words else words
 
 
 def _facts(execution: Execution, spec: StepSpec) -> dict[str, object]:
@@ -121,7 +121,7 @@ def _facts(execution: Execution, spec: StepSpec) -> dict[str, object]:
     step = resume_step(execution)
     return {
         **execution.context,
-        "attempt": started if spec.name in OF_THE_NEXT else execution.attempt,
+        "attempt": started if spec.action.name in OF_THE_NEXT else execution.attempt,
         "step": number(step) if step is not None else None,
     }
 
@@ -154,7 +154,7 @@ def _line(execution: Execution, steps: Sequence[StepRun], index: int, spec: Step
     return StepLine(
         name=spec.name.replace("_", " "),
         badge=badges.of(badges.STEP, state),
-        sentence=(last.sentence if last else "") or _say(execution, spec, "next_words" if state == "todo" else "doing"),
+        sentence=(last.sentence if last else "") or _say(execution, spec, "next" if state == "todo" else "doing"),
         took=span(((last.finished_at or now) - last.started_at).total_seconds()) if last else "",
         tries=len(tries),
         current=state not in (*ENDED_STEP, "todo"),

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.domain.errors import NotFound
+from controlplane.domain.recovery.runbook import Runbook
 from controlplane.runbooks import registry
 from controlplane.runbooks.models import Execution, ExecutionState, StepRun
 from controlplane.web.present import badges, buttons, words
@@ -24,14 +25,14 @@ def load(execution_id: int) -> Execution:
 
 def state(execution: Execution, may: May, now: datetime) -> dict[str, Any]:
     """Read the page: how it stands, what may be done, and every try of every step."""
-    runbook, tries = registry.runbook(execution.runbook), list(execution.steps.all())
+    runbook, tries = registry.of(execution), list(execution.steps.all())
     going = progress(execution, tries, runbook, now)
     return {
         "execution": execution,
         "incident": execution.incident,
         "run": execution.run,
         "runbook": runbook,
-        "older": runbook.version != execution.version,
+        "older": _older(execution, runbook),
         "progress": going,
         "countdown": words.countdown(going.until, now) if going.until else "",
         "took": words.span((execution.finished_at or now) - execution.created_at),
@@ -39,6 +40,12 @@ def state(execution: Execution, may: May, now: datetime) -> dict[str, Any]:
         "acts": _acts(execution, may),
         "now": now,
     }
+
+
+def _older(execution: Execution, runbook: Runbook) -> bool:
+    """Whether the file says something else by now."""
+    current = registry.catalog().runbooks.get(execution.runbook)
+    return current is None or current.digest != runbook.digest
 
 
 def _acts(execution: Execution, may: May) -> list[Button]:

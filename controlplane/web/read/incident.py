@@ -93,7 +93,7 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
         "countdown": words.countdown(card.until, now) if card.until else "",
         "restart": _restart(run, execution),
         "execution": execution,
-        "runbook": registry.runbook(execution.runbook) if execution else None,
+        "runbook": registry.of(execution) if execution else None,
         "progress": going,
         "meaning": words.sentence(class_of(incident.klass).meaning),
         "suspects": _suspects(incident),
@@ -126,7 +126,7 @@ def acts(incident: Incident, execution: Execution | None, may: May, now: datetim
         "waiting": waiting(incident, incident.run) if proposed and incident.run else None,
         "more": _more(incident, execution, may),
         "note_needs": "" if may("note") else str(least_role("note")),
-        "runbook": registry.runbook(execution.runbook) if execution else None,
+        "runbook": registry.of(execution) if execution else None,
         "progress": progress_of(execution, now),
     }
 
@@ -140,7 +140,7 @@ def progress_of(execution: Execution | None, now: datetime) -> Progress | None:
     """Put an execution into words, if there is one."""
     if execution is None:
         return None
-    return progress(execution, list(execution.steps.all()), registry.runbook(execution.runbook), now)
+    return progress(execution, list(execution.steps.all()), registry.of(execution), now)
 
 
 def _gpus(run: Run | None) -> int:

@@ -9,8 +9,10 @@ from controlplane.domain.chronicle.kinds import LOOKS, Group, Kind, look
 from controlplane.domain.chronicle.words import count, cut, duration, gpu_hours, listed, number
 from controlplane.domain.findings import Evidence, Stage
 from controlplane.domain.recovery.choice import Decision
-from controlplane.domain.recovery.restart_from_checkpoint import RESTART_FROM_CHECKPOINT as RUNBOOK
 from tests.domain.diagnosis.test_diagnose import finding, weigh
+from tests.domain.recovery.shelf import CATALOG
+
+RUNBOOK = CATALOG.runbooks["restart-after-crash"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pytest
 from controlplane.domain.findings import Evidence, Stage
 from controlplane.domain.recovery.acts import Do
 from controlplane.domain.recovery.attention import Case, attention, words
-from controlplane.domain.recovery.choice import choose
+from tests.domain.recovery.shelf import choose
 from tests.domain.recovery.test_choice import EMPTY, NOW, POLICY, facts
 from tests.domain.recovery.test_responses import SLOW, XID, found
 

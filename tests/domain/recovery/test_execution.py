@@ -1,16 +1,16 @@
-from dataclasses import fields
-
 import pytest
 
 from controlplane.domain.errors import Conflict
 from controlplane.domain.recovery import execution
 from controlplane.domain.recovery.execution import After, after_failure, after_time_out
-from controlplane.domain.recovery.restart_from_checkpoint import RESTART_FROM_CHECKPOINT as RUNBOOK
 from controlplane.domain.recovery.runbook import StepSpec, fill
+from tests.domain.recovery.shelf import BUILT_IN, CATALOG
+
+RUNBOOK = CATALOG.runbooks["restart-after-crash"]
 
 
 def spec(**words):
-    start = {"name": "x", "limit_s": 10, "next_words": "n", "doing": "d", "done": "d", "failed": "f"}
+    start = {"name": "x", "action": BUILT_IN["stop"], "limit_s": 10, "said": BUILT_IN["stop"].words}
     return StepSpec(**{**start, **words})
 
 
@@ -37,9 +37,9 @@ def test_only_the_collection_may_be_skipped():
 @pytest.mark.parametrize("step", RUNBOOK.steps, ids=lambda step: step.name)
 def test_every_step_has_a_limit_and_words_for_each_outcome(step):
     assert step.limit_s > 0
-    for phase in ("next_words", "doing", "done", "failed"):
+    for phase in ("next", "doing", "done", "failed"):
         assert step.words(phase, {})
-    assert {item.name for item in fields(step)} >= {"retries", "waits_for"}
+    assert step.waits_for
 
 
 def test_a_sentence_is_filled_and_a_missing_fact_shows_as_a_question_mark():

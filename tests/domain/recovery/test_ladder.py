@@ -5,9 +5,9 @@ from collections import Counter
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.diagnose import diagnose
 from controlplane.domain.findings import Finding, Stage
-from controlplane.domain.recovery.choice import choose
 from controlplane.domain.recovery.guards import TokenBucket, may_move_again
 from controlplane.domain.recovery.holds import RunFacts
+from tests.domain.recovery.shelf import choose
 
 POLICY = RunPolicy()
 HOUR_S = 3600.0

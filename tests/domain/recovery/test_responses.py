@@ -6,8 +6,8 @@ from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.classes import CLASSES
 from controlplane.domain.diagnosis.diagnose import diagnose
 from controlplane.domain.findings import Evidence, Finding, Stage
-from controlplane.domain.recovery.choice import choose
-from controlplane.domain.recovery.responses import RESPONSES, condemned, excluded, plan, suspect_step
+from controlplane.domain.recovery.responses import condemned, excluded, suspect_step
+from tests.domain.recovery.shelf import CATALOG, choose
 from tests.domain.recovery.test_choice import NOW, POLICY, facts
 
 XID = Evidence(at=NOW, entity="node:n2", weight=6.0, text="GPU 3 of n2 fell off the bus (Xid 79)", kind="xid 79")
@@ -26,23 +26,42 @@ def found(klass, *others, **words):
 
 
 def answered(klass, *others, exited=False, **words):
-    return plan(found(klass, *others, **words), exited=exited).runbook
+    runbook = CATALOG.plan(found(klass, *others, **words), exited=exited).runbook
+    return runbook.id if runbook else None
 
 
-def test_every_class_has_an_answer_and_every_answer_a_class():
-    assert set(RESPONSES) == set(CLASSES)
+TOLD = {
+    "checkpoint_incomplete", "checkpoint_overdue", "identity_conflict", "scheduler", "capacity", "spares_low",
+    "environment_drift", "check_broken", "telemetry_lost", "blind",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("klass", ["crash", "hang", "node_lost", "gpu_fault", "correlated_loss", "restore_stall"])
-def test_what_stops_a_run_is_answered_with_a_restart(klass):
-    assert answered(klass) == "restart-from-checkpoint"
+def test_every_class_that_is_not_only_told_has_an_answer():
+    assert {klass for klass in CLASSES if not list(CATALOG.answers_to(klass))} == TOLD
+
+
+@pytest.mark.parametrize(
+    ("klass", "runbook"),
+    [
+        ("crash", "restart-after-crash"),
+        ("hang", "recover-hang"),
+        ("restore_stall", "recover-hang"),
+        ("node_lost", "replace-node"),
+        ("gpu_fault", "replace-node"),
+        ("correlated_loss", "fleet-loss"),
+    ],
+)
+def test_what_stops_a_run_is_answered_with_a_restart(klass, runbook):
+    assert answered(klass) == runbook
+    assert CATALOG.runbooks[runbook].launches
 
 
 @pytest.mark.parametrize("klass", ["workload_error", "host_memory", "network_fault", "storage_stall", "crash_loop"])
 def test_what_may_leave_the_run_training_is_answered_only_once_it_trains_no_more(klass):
     assert answered(klass) is None
-    assert answered(klass, exited=True) == "restart-from-checkpoint"
-    assert answered(klass, finding("crash")) == "restart-from-checkpoint"
+    runbook = "storage-trouble" if klass == "storage_stall" else "restart-after-crash"
+    assert answered(klass, exited=True) == runbook
+    assert answered(klass, finding("crash")) == runbook
 
 
 def test_a_suspicion_about_the_loss_or_a_gpu_stops_nothing():
@@ -63,7 +82,7 @@ def test_a_slow_node_is_drained_at_the_next_save_and_one_that_nobody_names_is_no
 def test_a_gpu_fault_waits_for_the_save_or_is_only_counted_where_its_signature_says_so():
     assert answered("gpu_fault", evidence=(XID,), action="drain_at_save") == "drain-at-save"
     assert answered("gpu_fault", evidence=(XID,), action="count") is None
-    assert answered("gpu_fault", finding("crash"), evidence=(XID,), action="count") == "restart-from-checkpoint"
+    assert answered("gpu_fault", finding("crash"), evidence=(XID,), action="count") == "replace-node"
 
 
 def test_a_fleet_that_holds_restarts_nothing():
@@ -73,7 +92,7 @@ def test_a_fleet_that_holds_restarts_nothing():
 def test_a_wrong_resume_is_stopped_and_then_a_person_decides():
     assert answered("resume_mismatch") == "stop-and-ask"
     decision = choose(found("resume_mismatch"), facts(exited=True), POLICY)
-    assert (decision.runbook, decision.held_by) == ("restart-from-checkpoint", "person")
+    assert (decision.runbook, decision.held_by) == ("restart-after-crash", "person")
 
 
 def test_a_crash_loop_asks_a_person_unless_a_node_is_newly_condemned():

@@ -4,9 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controlplane.domain.recovery.restart_from_checkpoint import RESTART_FROM_CHECKPOINT as RUNBOOK
 from controlplane.runbooks.models import Execution, StepRun
 from controlplane.web.present.execution import progress
+from tests.domain.recovery.shelf import CATALOG
+
+RUNBOOK = CATALOG.runbooks["restart-after-crash"]
 
 NOW = datetime(2026, 3, 1, 3, 13, tzinfo=UTC)
 
