@@ -108,6 +108,25 @@ def test_when_the_disk_cannot_be_scanned_the_ledger_decides_and_says_so(cluster)
     assert any("by the ledger alone" in line for line in cluster.told(f"incident:{cluster.incident().pk}"))
 
 
+def test_the_disk_is_looked_at_once_while_a_crashed_job_still_ends(cluster):
+    broken(cluster)
+    cluster.until(lambda: len(cluster.launches) == 2)
+    looks = [command.idempotency_key.rsplit(":", 1)[-1] for command in cluster.sent("checkpoints.scan")]
+    assert looks == ["early"]
+
+
+def test_what_was_saved_after_the_early_look_is_looked_for_again(cluster):
+    cluster.mute_kinds.add("attempt.stop")
+    broken(cluster)
+    cluster.until(lambda: StepRun.objects.filter(name="stop").exists())
+    cluster.save("complete", step=6)
+    cluster.tick()
+    cluster.mute_kinds.clear()
+    cluster.until(lambda: len(cluster.launches) == 2)
+    assert len(cluster.sent("checkpoints.scan")) == 2
+    assert cluster.launches[-1]["resume"]["step"] == 6
+
+
 def test_a_run_whose_checkpoints_are_all_torn_is_not_begun_from_the_start(cluster):
     for found in cluster.disk:
         found["state"] = "torn"

@@ -13,29 +13,29 @@ from controlplane.checkpoints import queries as ledger
 from controlplane.domain.checkpoints.restore import RestoreChoice
 from controlplane.runbooks import points
 from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
+from controlplane.runbooks.steps import early_scan
 from controlplane.runbooks.steps.base import Step, answer, finished, refusal, succeeded
 from controlplane.runbooks.turn import Turn
 
-NEWEST = 5
 POLL_S = 5.0
-WITHIN_S = 30.0
 
 
 class ChooseCheckpoint(Step):
     """Scan, record, choose."""
 
     def begin(self, turn: Turn) -> Mapping[str, Any]:
-        """Ask the launcher what lies on the disk."""
-        turn.command(turn.run.launcher, "checkpoints.scan", {"run": turn.run.name, "newest": NEWEST}, within_s=WITHIN_S)
-        return {"newest": NEWEST}
+        """Ask the launcher what lies on the disk, unless it was asked a moment ago."""
+        if early_scan.usable(turn) is None or turn.tried.try_number > 1:
+            early_scan.ask(turn)
+        return {"newest": early_scan.NEWEST}
 
     def look(self, turn: Turn) -> Outcome:
         """Choose once the launcher has looked."""
-        command = next(iter(turn.commands()), None)
-        if command is not None and not finished(command):
+        command = next(iter(turn.commands()), None) or early_scan.usable(turn) or early_scan.ask(turn)
+        if not finished(command):
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
-        if command is None or not succeeded(command):
-            return _blind(turn, refusal(command) if command else "the launcher was not asked")
+        if not succeeded(command):
+            return _blind(turn, refusal(command))
         found = answer(command).get("checkpoints")
         usable = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
         saved_before = ledger.has_saved(turn.run)

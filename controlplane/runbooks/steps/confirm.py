@@ -5,17 +5,22 @@ run's switch and the bucket of restarts are asked at the moment of the act, not 
 the moment of the first suspicion. A hang that clears costs no token.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery.conditions import STOPPING
 from controlplane.incidents import queries as incidents
 from controlplane.runbooks import exclusions, gate
 from controlplane.runbooks.models import ExecutionState
 from controlplane.runbooks.outcomes import Done, End, Outcome, Wait
+from controlplane.runbooks.steps import early_scan
 from controlplane.runbooks.steps.base import Step
 from controlplane.runbooks.turn import Turn
 from controlplane.runs.models import AttemptState
 from controlplane.runs.times import seconds
 
+CRASH = "crash"
 POLL_S = 30.0
 JOB_POLL_S = 2.0
 COMPARED = frozenset({"checkpoint_poison", "workload_error", "crash_loop"})
@@ -28,6 +33,12 @@ NO_EXIT_MARGIN_S = 5.0
 
 class Confirm(Step):
     """A crash is confirmed at once; a hang by evidence or by time."""
+
+    def begin(self, turn: Turn) -> Mapping[str, Any]:
+        """After a crash have the checkpoints looked at meanwhile."""
+        if turn.incident.klass == CRASH and turn.runbook.does("choose_checkpoint"):
+            early_scan.ask(turn, early_scan.MARK)
+        return {}
 
     def look(self, turn: Turn) -> Outcome:
         """Ask the findings of the attempt how sure they are; they have told the confirmation themselves."""
