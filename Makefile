@@ -14,7 +14,7 @@ digest = $(shell { pwd; cat requirements/lock/*.txt agents/*/pyproject.toml; } |
 STAMP := .venv/installed-$(digest)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test bench lint types lock clean chromium
+.PHONY: help demo serve test bench lint types lock clean chromium slurm
 
 help: ## tell what can be typed
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
@@ -26,7 +26,7 @@ demo: $(STAMP).torch ## hurt a real training run on several nodes and watch it r
 serve: $(STAMP).run ## run the control plane alone; its data are in MIDDLEWATCH_HOME, or ./var
 	@$(PY) manage.py serve $(ARGS)
 
-test: $(STAMP).dev chromium ## prove that everything works (all tests, on real servers)
+test: $(STAMP).dev chromium slurm ## prove that everything works (all tests, on real servers)
 	@$(PY) -m pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --reruns 1 --reruns-delay 2 -rR $(TESTS) $(ARGS)
 
 bench: $(STAMP).dev ## measure every figure that the README states
@@ -69,3 +69,6 @@ $(STAMP).dev: $(STAMP).torch
 
 chromium:
 	@sh requirements/chromium.sh
+
+slurm:
+	@sh requirements/slurm.sh

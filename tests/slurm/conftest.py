@@ -1,0 +1,34 @@
+"""One real Slurm for all tests of this folder, made clean between them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.demo import slurm_lab
+from controlplane.demo.slurm_lab import SlurmLab
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep every test of the real Slurm on one worker, which starts it once."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("slurm"))
+
+
+@pytest.fixture(scope="session")
+def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
+    """Four idle nodes; skips where Slurm is not installed."""
+    if slurm_lab.missing():
+        pytest.skip(f"needs Slurm: apt-get install {slurm_lab.PACKAGES}")
+    with SlurmLab(tmp_path_factory.mktemp("slurm")) as lab:
+        yield lab
+
+
+@pytest.fixture
+def lab(running_lab: SlurmLab) -> SlurmLab:
+    """Four idle nodes and an empty queue, whatever the test before has left."""
+    running_lab.clean()
+    return running_lab
