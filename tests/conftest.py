@@ -10,7 +10,9 @@ from controlplane.embedded.plane import ControlPlane
 from tests.servers import temporary_home
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-LONGEST = ("world", "torch", "plane", "replay")
+RERUN_LINES = 25
+"""What is shown of a failure that was followed by another try."""
+LONGEST = ("world", "torch", "plane", "replay", "slurm")
 """Groups of tests that take minutes on one worker. Begun last, one would run alone while the others wait."""
 
 
@@ -69,7 +71,10 @@ def live_plane() -> Iterator[ControlPlane]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Count aloud what was skipped: a skipped test has proved nothing."""
+    """Count aloud what was skipped, since a skipped test has proved nothing, and say why others were run again."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"run again: {report.nodeid} ({report.when})", sep="-")
+        terminalreporter.write_line("\n".join(report.longreprtext.splitlines()[-RERUN_LINES:]))
     skipped = terminalreporter.getreports("skipped")
     if not skipped:
         return

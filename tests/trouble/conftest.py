@@ -27,6 +27,13 @@ def yard(plane):
         made.close()
 
 
+@pytest.fixture(autouse=True)
+def _whole(request):
+    """Begin with a control plane and agents that live, whatever an earlier test that failed has left."""
+    if {"yard", "plane", "story"} & set(request.fixturenames):
+        request.getfixturevalue("yard").make_whole()
+
+
 @pytest.fixture
 def story(yard):
     """A run that trains; it is stopped afterwards."""

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,8 @@ class Serving:
         supervisor = psutil.Process(self.process.pid)
         everything = [supervisor, *supervisor.children(recursive=True)]
         for process in everything:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # a helper of PostgreSQL may have just ended by itself
+                process.kill()
         self.process.wait(GONE_S)
         assert not psutil.wait_procs(everything, GONE_S)[1], "a program outlived its kill"
 

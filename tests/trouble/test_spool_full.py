@@ -20,6 +20,7 @@ def small_disk(yard):
     yard.kill_agent("n04")
     state = yard.cluster.state("n04")
     kept = state.with_name("n04-kept")
+    shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(state, kept, ignore=shutil.ignore_patterns("*.sock", "worker"))
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(state)], check=False, capture_output=True

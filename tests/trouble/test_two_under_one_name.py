@@ -82,6 +82,7 @@ def test_a_copied_state_folder_takes_the_name_over_and_the_older_agent_falls_sil
     """The same machine, so the newer life wins; what the older one spools is not taken for the newer one's."""
     old = yard.cluster.state("n04")
     copy = yard.home / "nodes" / "n04-copy"
+    shutil.rmtree(copy, ignore_errors=True)
     copy.mkdir(mode=0o700)
     for name in ("token", "agent.toml"):
         shutil.copy(old / name, copy / name)

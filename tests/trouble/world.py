@@ -11,10 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import urllib3
 
 from controlplane.demo.client import Client
 from controlplane.demo.cluster import AGENT, HEAD, Cluster, Job, kill
@@ -88,6 +90,24 @@ class Yard:
         """Return the incarnation that said hello last."""
         query = "SELECT incarnation FROM events_event WHERE node = %s AND kind = 'node.hello' ORDER BY id DESC LIMIT 1"
         return self.rows(query, name)[0][0]
+
+    def make_whole(self) -> None:
+        """Start what does not live: the control plane, or an agent."""
+        if self.plane.process.poll() is not None:
+            self.plane.start()
+        eventually(self.answers, "the control plane does not answer", 60)
+        for name in (HEAD, *NODES):
+            agent = self.agents[name]
+            if agent.poll() is None:
+                agent.send_signal(signal.SIGCONT)
+            else:
+                self.restart_agent(name)
+
+    def answers(self) -> bool:
+        try:
+            return urllib3.request("GET", f"{self.url}/readyz", retries=False, timeout=5).status == HTTPStatus.OK
+        except urllib3.exceptions.HTTPError:
+            return False
 
     def kill_agent(self, name: str) -> None:
         self.agents[name].kill()
