@@ -13,7 +13,7 @@ from controlplane.domain.errors import NotFound
 from controlplane.domain.findings import Finding as Judgement
 from controlplane.domain.findings import Stage
 from controlplane.incidents.models import Finding, Incident, IncidentState, Silence
-from controlplane.incidents.rows import judgement_of
+from controlplane.incidents.rows import judgement_of, standing_again
 from controlplane.quarantine.models import LedgerEntry
 from controlplane.runs import queries as runs
 from controlplane.runs.models import AttemptState, Run
@@ -69,6 +69,20 @@ def diagnosis(incident: Incident, now: datetime, *, attempt: int | None = None) 
         return None
     policy = runs.policy(incident.run) if incident.run else RunPolicy()
     return diagnose(findings, now=seconds(now), policy=policy, history=history(incident, findings, now))
+
+
+def at_its_worst(incident: Incident) -> Diagnosis | None:
+    """Weigh a past incident as it stood before anything of it cleared, or None when nothing was ever found."""
+    rows = list(incident.findings.order_by("-found_at", "-pk")[:MAX_WEIGHED])
+    name = incident.run.name if incident.run else None
+    findings = [standing_again(row, name) for row in reversed(rows)]
+    if not findings:
+        return None
+    policy, then = (
+        runs.policy(incident.run) if incident.run else RunPolicy(),
+        incident.confirmed_at or incident.opened_at,
+    )
+    return diagnose(findings, now=seconds(then), policy=policy, history=history(incident, findings, then))
 
 
 def _about(findings: list[Judgement], attempt: int) -> list[Judgement]:

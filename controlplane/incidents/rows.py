@@ -4,7 +4,7 @@ A finding that cleared after it was confirmed keeps its words and its evidence: 
 is over, not untrue, and may still explain what is left.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -56,6 +56,12 @@ def judgement_of(row: Finding, run: str | None) -> Judgement:
         severity=row.severity, sentence=row.sentence, facts=_facts(row), rule=row.rule, mode=row.mode,
         evidence=tuple(Evidence(**line) for line in row.evidence),
     )  # fmt: skip
+
+
+def standing_again(row: Finding, run: str | None) -> Judgement:
+    """Return a stored finding as it was before it cleared."""
+    was = Stage.CONFIRMED if row.confirmed_at else Stage.SUSPECT
+    return replace(judgement_of(row, run), stage=was, facts=dict(row.facts))
 
 
 def _facts(row: Finding) -> dict[str, Any]:

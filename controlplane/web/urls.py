@@ -2,8 +2,8 @@
 
 from django.urls import URLPattern, URLResolver, include, path
 
-from controlplane.web import health
-from controlplane.web.views import detectors, executions, fleet, incidents, rerun, runs
+from controlplane.web import act, health
+from controlplane.web.views import detectors, executions, fleet, incidents, rerun, runbooks, runs
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),
@@ -11,6 +11,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("controlplane.web.auth_urls")),
     path("", include("controlplane.web.api.api")),
     path("", include("controlplane.live.urls")),
+    path("act/<str:token>/", act.page, name="act"),
     path("", fleet.overview, name="fleet"),
     path("nodes/", fleet.node_list, name="nodes"),
     path("nodes/<str:name>/", fleet.node_page, name="node"),
@@ -31,6 +32,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("incidents/<int:incident_id>/note/", incidents.note, name="incident-note"),
     path("incidents/<int:incident_id>/chronicle.md", incidents.chronicle_markdown, name="incident-chronicle"),
     path("incidents/<int:incident_id>/replay/", rerun.page, name="incident-replay"),
+    path("runbooks/", runbooks.index, name="runbooks"),
+    path("runbooks/<slug:name>/", runbooks.page, name="runbook"),
     path("executions/<int:execution_id>/", executions.page, name="execution"),
     path("executions/<int:execution_id>/<slug:name>/", executions.do, name="execution-act"),
 ]

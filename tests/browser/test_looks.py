@@ -16,7 +16,8 @@ PAGES = {
     "fleet": "/", "incident": "/incidents/{incident}/", "run": "/runs/llama-70b-v3/", "node": "/nodes/n07/",
     "incidents": "/incidents/", "quarantine": "/quarantine/", "execution": "/executions/{execution}/",
     "styleguide": "/styleguide/", "detectors": "/runs/llama-70b-v3/detectors/",
-    "replay": "/incidents/{incident}/replay/",
+    "replay": "/incidents/{incident}/replay/", "runbooks": "/runbooks/",
+    "runbook": "/runbooks/recover-hang/?incident={incident}",
 }  # fmt: skip
 WIDTHS = (360, 1280)
 THEMES = ("light", "dark")

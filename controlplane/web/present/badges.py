@@ -66,6 +66,16 @@ STEP = {
     "skipped": Badge("minus", "Skipped", "quiet"),
     "failed": Badge("cross", "Failed", "bad"),
 }
+EFFECT = {
+    "watches": Badge("eye", "Only watches", "quiet"),
+    "looks": Badge("eye", "Looks", "quiet"),
+    "acts": Badge("bolt", "Acts", "warn"),
+}
+MODE = {
+    "watch": Badge("eye", "Watch", "quiet"),
+    "ask": Badge("question", "Ask", "warn"),
+    "autopilot": Badge("bolt", "Autopilot", "good"),
+}
 RANK = {
     "starting": Badge("clock", "Starting", "warn"),
     "stopped": Badge("pause", "Stopped", "bad"),
@@ -92,7 +102,8 @@ RERUN = {
 }
 FAMILIES = {
     "Runs": RUN, "Attempts": ATTEMPT, "Incidents": INCIDENT, "Severity": SEVERITY, "Nodes": NODE,
-    "Checkpoints": CHECKPOINT, "Executions": EXECUTION, "Runbook steps": STEP, "Ranks": RANK, "Findings": STAGE,
+    "Checkpoints": CHECKPOINT, "Executions": EXECUTION, "Runbook steps": STEP, "Effects of a step": EFFECT,
+    "Modes": MODE, "Ranks": RANK, "Findings": STAGE,
     "Acts": ACT, "Replays": RERUN,
 }  # fmt: skip
 

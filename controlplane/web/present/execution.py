@@ -1,6 +1,6 @@
 """What a runbook execution does now, what follows, and when it gives up waiting."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -112,7 +112,12 @@ def _spec(runbook: Runbook, index: int) -> StepSpec | None:
 def _say(execution: Execution, spec: StepSpec | None, phase: str) -> str:
     if spec is None:
         return "nothing more; the incident closes"
-    words = spec.words(phase, _facts(execution, spec))
+    return say(spec, _facts(execution, spec), phase)
+
+
+def say(spec: StepSpec, facts: Mapping[str, object], phase: str = "next") -> str:
+    """Put a step into words; vaguer ones where a fact is not known yet."""
+    words = spec.words(phase, facts)
     return VAGUE.get(spec.action.name, spec.name.replace("_", " ")) if UNKNOWN in words else words
 
 

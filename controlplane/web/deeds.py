@@ -1,0 +1,57 @@
+"""What a one-time link in a message may do: the words its page shows, the right it needs, and the act."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from controlplane.access.links import Link
+from controlplane.domain.errors import NotFound
+from controlplane.incidents import actions as incidents
+from controlplane.incidents import queries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What the page says before anything is done; `will` are the steps that would follow."""
+
+    title: str
+    about: str
+    button: str
+    look: str
+    url: str
+    will: tuple[str, ...] = ()
+    unanswered: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """One purpose of a link; `do` returns what was done in a sentence."""
+
+    right: str
+    show: Callable[[Link], Shown]
+    do: Callable[[Link, str, datetime], str]
+
+
+def of(link: Link) -> Deed:
+    """Find what a link does; `NotFound` when this version does not know it."""
+    found = DEEDS.get(link.purpose)
+    if found is None:
+        raise NotFound(f"no link can {link.purpose}")
+    return found
+
+
+def _show_incident(link: Link) -> Shown:
+    incident = queries.incident_numbered(link.number)
+    return Shown(
+        title=incident.title, about=f"Incident {incident.pk}, {incident.state}.", button="Acknowledge", look="first",
+        url=f"/incidents/{incident.pk}/", unanswered="Acknowledging says that you look; automation goes on.",
+    )  # fmt: skip
+
+
+def _acknowledge(link: Link, by: str, now: datetime) -> str:
+    incident = queries.incident_numbered(link.number)
+    incidents.acknowledge(incident, by, now)
+    return f"You acknowledged incident {incident.pk}. The runbook goes on."
+
+
+DEEDS: Mapping[str, Deed] = {"acknowledge": Deed("acknowledge", _show_incident, _acknowledge)}
