@@ -115,5 +115,8 @@ def _named(node: MappingNode) -> dict[str, Tree]:
 
 
 def _scalar(node: Node) -> str | int | float | bool | None:
-    value = yaml.SafeLoader("").construct_object(node)
+    try:
+        value = yaml.SafeLoader("").construct_object(node)
+    except (yaml.YAMLError, ValueError) as error:
+        raise UnreadableError(node.start_mark.line + 1, "has a value that cannot be read") from error
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(node.value)

@@ -29,6 +29,7 @@ class Kind(StrEnum):
     COUNT = "count"
     NUMBER = "number"
     TEXT = "text"
+    TEXTS = "texts"
     CHOICE = "choice"
     FLAG = "flag"
 
@@ -63,7 +64,8 @@ class Action:
 
     `limit_s` is for one try; `retries` follow the first. `by_launcher` says that the
     launcher carries it out. `patient` waits without touching anything and gives way to
-    more urgent work. `undo` names the action that takes it back, "" where nothing can.
+    more urgent work. `beside` waits for what other runbooks do and lets them work on the
+    run meanwhile. `undo` names the action that takes it back, "" where nothing can.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Action:
     params: Mapping[str, Param] = field(default_factory=dict)
     by_launcher: bool = False
     patient: bool = False
+    beside: bool = False
     undo: str = ""
 
 

@@ -28,7 +28,7 @@ class Catalog:
         ordered = sorted(self.runbooks.values(), key=lambda runbook: (-runbook.priority, runbook.id))
         for runbook in ordered:
             for answer in runbook.answers:
-                if answer.klass == klass:
+                if answer.klass == klass and runbook.enabled:
                     yield runbook, answer
 
     def plan(self, diagnosis: Diagnosis, *, exited: bool) -> Plan:

@@ -13,7 +13,7 @@ from functools import cached_property
 from string import Formatter
 from typing import Any
 
-from controlplane.domain.recovery.actions import Action, Effect, Words
+from controlplane.domain.recovery.actions import Action, Effect, Param, Words
 from controlplane.domain.recovery.acts import Do
 
 MODES = ("watch", "ask", "autopilot")
@@ -50,6 +50,7 @@ class StepSpec:
     """One step: an action with its arguments, `limit_s` for one try and `retries` after the first.
 
     An `optional` step that fails is skipped. `undo` names the action that takes it back.
+    `line` is where the file names it.
     """
 
     name: str
@@ -60,6 +61,7 @@ class StepSpec:
     undo: str = ""
     args: Mapping[str, Any] = field(default_factory=dict)
     said: Words
+    line: int = 1
 
     @property
     def waits_for(self) -> str:
@@ -101,7 +103,8 @@ class Limits:
 class Runbook:
     """A named, versioned list of steps; `code` is the requirement it fulfils.
 
-    `mode` is the most that it may do without a person. `digest` is that of its whole
+    `mode` is the most that it may do without a person. `start` are the inputs that a
+    person gives who starts it, None when nobody may. `digest` is that of its whole
     meaning, included runbooks too; `source` is the file, `text` its content.
     """
 
@@ -112,6 +115,8 @@ class Runbook:
     summary: str
     steps: tuple[StepSpec, ...]
     answers: tuple[Answer, ...] = ()
+    start: Mapping[str, Param] | None = None
+    enabled: bool = True
     mode: str = "autopilot"
     priority: int = 0
     limits: Limits = field(default_factory=Limits)
@@ -145,6 +150,11 @@ class Runbook:
     def patient(self) -> bool:
         """Whether it begins by waiting without touching anything."""
         return bool(self.steps) and self.steps[0].action.patient
+
+    @cached_property
+    def beside(self) -> bool:
+        """Whether it watches what other runbooks do, and so keeps none of them from the run."""
+        return any(step.action.beside for step in self.steps)
 
     @cached_property
     def touches(self) -> bool:
