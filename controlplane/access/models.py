@@ -32,6 +32,19 @@ class SignInLink(models.Model):
     used_at = models.DateTimeField(null=True)
 
 
+class ActLink(models.Model):
+    """A one-time link in a message that does one thing for the person it was sent to; only its hash is stored."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    purpose = models.CharField(max_length=32)
+    subject = models.CharField(max_length=100, db_index=True, help_text="kind and number, as incident:12")
+    person = models.CharField(max_length=150, blank=True, help_text="whom it was sent to; empty for who is signed in")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+
 class SignInTry(models.Model):
     """One try to sign in with a password; counted to slow down guessing."""
 

@@ -18,6 +18,7 @@ from controlplane.domain.errors import Refused
 WINDOW = timedelta(minutes=15)
 MAX_TRIES_PER_NAME = 10
 MAX_TRIES_PER_ADDRESS = 50
+MAX_DEAD_LINKS = 50
 
 
 def admit(name: str, address: str, now: datetime) -> None:
@@ -30,6 +31,16 @@ def admit(name: str, address: str, now: datetime) -> None:
         _refuse_above(tries, limit, now)
     SignInTry.objects.filter(at__lte=now - WINDOW).delete()
     SignInTry.objects.create(name_digest=_name_digest(name), address=address, at=now)
+
+
+def admit_link(address: str, now: datetime) -> None:
+    """Raise `Refused` for an address that opened too many links that do nothing."""
+    _refuse_above(SignInTry.objects.filter(address=_of_links(address), at__gt=now - WINDOW), MAX_DEAD_LINKS, now)
+
+
+def count_dead_link(address: str, now: datetime) -> None:
+    """Count one link that does nothing; counted apart from passwords, since scanners open old mail."""
+    SignInTry.objects.create(name_digest=_name_digest("link"), address=_of_links(address), at=now)
 
 
 def forget(name: str) -> None:
@@ -45,6 +56,10 @@ def _refuse_above(tries: QuerySet[SignInTry], limit: int, now: datetime) -> None
     raise Refused(
         f"Too many tries. Wait {minutes} minute{'s' if minutes != 1 else ''}, or ask an admin for a one-time link."
     )
+
+
+def _of_links(address: str) -> str:
+    return f"link {address}"[:64]
 
 
 def _name_digest(name: str) -> str:

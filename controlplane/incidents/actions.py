@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db import transaction
 
+from controlplane.access import links
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.errors import Conflict, Invalid
 from controlplane.incidents import queries
@@ -42,6 +43,7 @@ def acknowledge(incident: Incident, by: str, now: datetime) -> None:
         book = Book(now, PERSON, by)
         book.tell(stream(incident), "acknowledge", f"{by} acknowledged the incident. The runbook goes on.")
         book.write()
+        links.revoke(stream(incident), now, purpose="acknowledge")
         shown(incident)
     incident.acknowledged_at, incident.acknowledged_by = now, by
 
@@ -126,6 +128,7 @@ def resolve(incident: Incident, sentence: str, now: datetime, *, book: Book, roo
     if not going.update(state=IncidentState.RESOLVED, resolved_at=now, **cause):
         return False
     incident.refresh_from_db()
+    links.revoke(stream(incident), now)
     tell_both(incident, "resolved", sentence, book, key=f"incident:{incident.pk}:resolved")
     return True
 
