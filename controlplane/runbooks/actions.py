@@ -18,6 +18,7 @@ from controlplane.domain.fleet.identity import SILENT_AFTER_S
 from controlplane.domain.fleet.states import USABLE
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import queries as fleet_queries
+from controlplane.fleet import scheduler
 from controlplane.fleet.models import Node
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import shown, stream
@@ -142,7 +143,7 @@ def launch(run: Run, nodes: Sequence[str] | None, by: str, now: datetime) -> Att
     with transaction.atomic():
         locked = Run.objects.select_for_update(no_key=True).get(pk=run.pk)
         runs.launchable(locked)
-        chosen = _named(locked, nodes) if nodes else _free(locked, now)
+        chosen = _named(locked, nodes, now) if nodes else _free(locked, now)
         point = checkpoints.restore_point(locked)
         attempt = runs.open_attempt(locked, chosen, runs.Resume(point.step, point.path), now)
         runs.set_state(locked, expected=RunState.values, to=RunState.WAITING)
@@ -151,11 +152,11 @@ def launch(run: Run, nodes: Sequence[str] | None, by: str, now: datetime) -> Att
     return attempt
 
 
-def _named(run: Run, nodes: Sequence[str]) -> list[str]:
+def _named(run: Run, nodes: Sequence[str], now: datetime) -> list[str]:
     names = list(dict.fromkeys(nodes))
     if len(names) != run.nodes_wanted:
         raise Invalid("nodes", f"{run.name} wants {run.nodes_wanted} different nodes")
-    fit = {node.name for node in _fit(run)}
+    fit = {node.name for node in _fit(run, now)}
     unfit = [name for name in names if name not in fit]
     if unfit:
         raise Invalid("nodes", f"{', '.join(unfit)} cannot be used")
@@ -163,7 +164,7 @@ def _named(run: Run, nodes: Sequence[str]) -> list[str]:
 
 
 def _free(run: Run, now: datetime) -> list[str]:
-    fit = [node.name for node in _fit(run) if not _silent(node, now)]
+    fit = [node.name for node in _fit(run, now) if not _silent(node, now)]
     if len(fit) < run.nodes_wanted:
         raise Conflict(f"{run.name} wants {run.nodes_wanted} nodes and {len(fit)} are free")
     return fit[: run.nodes_wanted]
@@ -175,10 +176,11 @@ def _silent(node: Node, now: datetime) -> bool:
     return heard is not None and (now - heard).total_seconds() >= SILENT_AFTER_S
 
 
-def _fit(run: Run) -> list[Node]:
+def _fit(run: Run, now: datetime) -> list[Node]:
     """Return the nodes that may be launched on, healthy ones first."""
     living = Attempt.objects.exclude(run=run).exclude(state=AttemptState.EXITED)
     used = {name for attempt in living for name in attempt.nodes}
+    used |= scheduler.closed(run.launcher, now).keys()
     usable = [
         node for node in fleet_queries.all_nodes().filter(state__in=USABLE, head=False, held=False)
         if not node.identity_conflict and node.name not in used

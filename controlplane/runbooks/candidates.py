@@ -7,6 +7,7 @@ something since it began; collecting asks each of them for just that.
 
 from controlplane.domain.recovery.nodes import Candidate
 from controlplane.fleet import queries as fleet
+from controlplane.fleet import scheduler
 from controlplane.fleet.models import Node
 from controlplane.runbooks.turn import Turn
 from controlplane.runs import queries as runs
@@ -17,19 +18,20 @@ from controlplane.runs.times import seconds
 def candidates(turn: Turn, *, troubled: list[str], began: float) -> list[Candidate]:
     """Return every node that takes ranks; `troubled` were in the trouble that began at `began` (seconds)."""
     heard, used = _last_words(turn.run), _used_elsewhere(turn.run)
+    closed = scheduler.closed(turn.run.launcher, turn.now)
     found = []
     for node in fleet.all_nodes().filter(head=False):
         at = max(heard.get(node.name, 0.0), seconds(node.last_seen_at) if node.last_seen_at else 0.0)
         doubtful = node.name in troubled and at < began
         age = None if doubtful or not at else max(0.0, seconds(turn.now) - at)
-        found.append(_candidate(node, age, used.get(node.name, "")))
+        found.append(_candidate(node, age, used.get(node.name, ""), closed.get(node.name, "")))
     return found
 
 
-def _candidate(node: Node, age: float | None, busy: str) -> Candidate:
+def _candidate(node: Node, age: float | None, busy: str, closed: str) -> Candidate:
     return Candidate(
         name=node.name, state=node.state, last_beat_age_s=age, held=node.held,
-        conflict=node.identity_conflict, busy=busy,
+        conflict=node.identity_conflict, busy=busy, closed=closed,
     )  # fmt: skip
 
 

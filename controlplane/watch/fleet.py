@@ -17,6 +17,7 @@ from controlplane.domain.detection.fleet import NO_WITNESS, FleetMachine, KeptOu
 from controlplane.domain.detection.view import RunView
 from controlplane.domain.errors import MiddlewatchError, Refused
 from controlplane.domain.findings import Finding
+from controlplane.domain.fleet.scheduling import is_ours
 from controlplane.domain.fleet.spares import Pool
 from controlplane.domain.recovery.acts import Act, Do
 from controlplane.domain.signals import Signal
@@ -128,6 +129,8 @@ def _tell_drains(reducer: FleetMachine, signals: Sequence[Signal], book: Book) -
     drained = reducer.drained() if spoken else {}
     for name in sorted(spoken & drained.keys()):
         reason, owner, _ = drained[name]
+        if is_ours(reason, owner):
+            continue
         groups.setdefault((reason, owner), []).append(name)
     for (reason, owner), names in groups.items():
         told = sentences.drained(names, reason, owner)
@@ -149,6 +152,7 @@ def _write(signals: Sequence[Signal], now: datetime, book: Book) -> None:
             _hello(signal, now, book)
     for at, names in _sights(signals):
         fleet.seen(names, moment(at))
+    fleet.note_nodes(signals)
     results.record(signals, now, book)
     if signals:
         live.touch("fleet", urgent=False)

@@ -19,6 +19,7 @@ from controlplane.domain.findings import Finding
 from controlplane.domain.signals import Signal
 from controlplane.events import queries as events
 from controlplane.events.queries import StoredEvent
+from controlplane.fleet import actions as fleet_actions
 from controlplane.fleet import queries as fleet
 from controlplane.incidents import actions as incidents
 from controlplane.incidents import queries as incident_queries
@@ -168,6 +169,7 @@ def _project(run: Run, signals: Sequence[Signal], now: datetime, book: Book) -> 
     if signals:
         runs.apply(run, signals, book)
         checkpoints.apply(run, signals, book)
+        fleet_actions.note_jobs(run.name, signals)
         results.record(signals, now, book)
 
 

@@ -95,7 +95,8 @@ def _expire(now: datetime) -> None:
 
 @shared_task
 def housekeeping() -> None:
-    """Make tomorrow's partitions, drop old ones, and take back proposals that nobody needs."""
+    """Make tomorrow's partitions, drop old ones and old words, and take back proposals that nobody needs."""
     now = _now()
     partitions.maintain(now)
+    fleet.forget_old(now)
     runbooks.withdraw_idle(now)

@@ -18,7 +18,7 @@ class Candidate:
     """A node as the ledger and the heartbeats see it.
 
     `last_beat_age_s` is None for a node that never spoke. `busy` names another run
-    that uses the node now.
+    that uses the node now, `closed` says why its scheduler places nothing on it.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Candidate:
     held: bool = False
     conflict: bool = False
     busy: str = ""
+    closed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,8 @@ def _own_refusal(node: Candidate) -> str:
         return "two machines use its name"
     if node.busy:
         return f"used by run {node.busy}"
+    if node.closed:
+        return node.closed
     return "" if node.state in USABLE or node.state == "suspect" else node.state
 
 
