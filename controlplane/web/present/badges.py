@@ -57,6 +57,8 @@ EXECUTION = {
     "failed": Badge("cross", "Failed", "bad"),
     "stopped": Badge("stop", "Stopped", "quiet"),
     "rejected": Badge("minus", "Rejected", "quiet"),
+    "undoing": Badge("undo", "Taking back", "accent"),
+    "undone": Badge("undo", "Taken back", "quiet"),
 }
 STEP = {
     "todo": Badge("ring", "To do", "quiet"),
@@ -65,6 +67,16 @@ STEP = {
     "done": Badge("check", "Done", "good"),
     "skipped": Badge("minus", "Skipped", "quiet"),
     "failed": Badge("cross", "Failed", "bad"),
+    "undone": Badge("undo", "Taken back", "quiet"),
+}
+COMMAND = {
+    "pending": Badge("clock", "Waits for the agent", "quiet"),
+    "leased": Badge("down", "Handed out", "accent"),
+    "running": Badge("bolt", "Running", "accent"),
+    "succeeded": Badge("check", "Succeeded", "good"),
+    "failed": Badge("cross", "Failed", "bad"),
+    "refused": Badge("lock", "Refused by the node", "bad"),
+    "expired": Badge("question", "No answer", "warn"),
 }
 EFFECT = {
     "watches": Badge("eye", "Only watches", "quiet"),
@@ -103,7 +115,7 @@ RERUN = {
 FAMILIES = {
     "Runs": RUN, "Attempts": ATTEMPT, "Incidents": INCIDENT, "Severity": SEVERITY, "Nodes": NODE,
     "Checkpoints": CHECKPOINT, "Executions": EXECUTION, "Runbook steps": STEP, "Effects of a step": EFFECT,
-    "Modes": MODE, "Ranks": RANK, "Findings": STAGE,
+    "Commands": COMMAND, "Modes": MODE, "Ranks": RANK, "Findings": STAGE,
     "Acts": ACT, "Replays": RERUN,
 }  # fmt: skip
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from controlplane.domain.diagnosis.classes import class_of
-from controlplane.domain.recovery.actions import Effect
 from controlplane.domain.recovery.conditions import CONDITIONS
 from controlplane.domain.recovery.runbook import Answer, Limits, Runbook, StepSpec
 from controlplane.web.present import badges, words
@@ -108,7 +107,7 @@ def _step(spec: StepSpec) -> StepCard:
         effect=badges.of(badges.EFFECT, spec.action.effect.value),
         bounds=_bounds(spec),
         waits_for=spec.waits_for if spec.waits_for != "nothing" else "",
-        undo=_undo(spec),
+        undo=f"taken back by “{spoken(spec.undo)}”" if spec.undo else "",
         args=tuple(f"{name}: {_argument(value)}" for name, value in spec.args.items() if value is not None),
     )
 
@@ -120,12 +119,6 @@ def _bounds(spec: StepSpec) -> str:
     if spec.optional:
         told.append("skipped when it fails")
     return ", ".join(told)
-
-
-def _undo(spec: StepSpec) -> str:
-    if spec.undo:
-        return f"taken back by “{spoken(spec.undo)}”"
-    return "cannot be taken back" if spec.action.effect is Effect.ACTS else ""
 
 
 def _argument(value: object) -> str:

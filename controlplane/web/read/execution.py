@@ -1,18 +1,17 @@
 """Everything that the page of one runbook execution shows."""
 
-import json
 from datetime import datetime
 from typing import Any
 
 from controlplane.domain.errors import NotFound
 from controlplane.domain.recovery.runbook import Runbook
 from controlplane.runbooks import registry
-from controlplane.runbooks.models import Execution, ExecutionState, StepRun
-from controlplane.web.present import badges, buttons, words
+from controlplane.runbooks.models import Definition, Execution, ExecutionState
+from controlplane.web.present import buttons, words
+from controlplane.web.present import runbook as definitions
 from controlplane.web.present.buttons import Button, May
 from controlplane.web.present.execution import FINAL, progress
-
-MAX_PAYLOAD = 4000
+from controlplane.web.read import tries
 
 
 def load(execution_id: int) -> Execution:
@@ -25,27 +24,33 @@ def load(execution_id: int) -> Execution:
 
 def state(execution: Execution, may: May, now: datetime) -> dict[str, Any]:
     """Read the page: how it stands, what may be done, and every try of every step."""
-    runbook, tries = registry.of(execution), list(execution.steps.all())
-    going = progress(execution, tries, runbook, now)
+    runbook, rows = registry.of(execution), list(execution.steps.all())
+    going = progress(execution, rows, runbook, now)
+    shown = tries.of_steps(execution, rows, len(runbook.steps), now)
     return {
         "execution": execution,
         "incident": execution.incident,
         "run": execution.run,
         "runbook": runbook,
-        "older": _older(execution, runbook),
         "progress": going,
         "countdown": words.countdown(going.until, now) if going.until else "",
         "took": words.span((execution.finished_at or now) - execution.created_at),
-        "steps": [(line, _tries(tries, index, now)) for index, line in enumerate(going.lines)],
+        "steps": list(zip(going.lines, shown, strict=True)),
         "acts": _acts(execution, may),
         "now": now,
+        **_against_current(execution, runbook),
     }
 
 
-def _older(execution: Execution, runbook: Runbook) -> bool:
-    """Whether the file says something else by now."""
+def _against_current(execution: Execution, runbook: Runbook) -> dict[str, Any]:
+    """Say whether the file says something else by now, and what."""
     current = registry.catalog().runbooks.get(execution.runbook)
-    return current is None or current.digest != runbook.digest
+    if current is not None and current.digest == runbook.digest:
+        return {"older": False}
+    kept = Definition.objects.filter(digest=runbook.digest).first()
+    before = kept.documents if kept else {runbook.source: runbook.text}
+    after = registry.texts(current) if current else {}
+    return {"older": True, "current": current, "diff": definitions.changes(before, after, runbook.source)}
 
 
 def _acts(execution: Execution, may: May) -> list[Button]:
@@ -54,23 +59,3 @@ def _acts(execution: Execution, may: May) -> list[Button]:
     proposed = execution.state == ExecutionState.PROPOSED
     first = buttons.approval(execution, may) if proposed else [buttons.pause(execution, may)]
     return [*first, buttons.stop_runbook(execution, may)]
-
-
-def _tries(tries: list[StepRun], index: int, now: datetime) -> list[dict[str, Any]]:
-    return [_try(one, now) for one in tries if one.index == index]
-
-
-def _try(one: StepRun, now: datetime) -> dict[str, Any]:
-    return {
-        "number": one.try_number,
-        "badge": badges.of(badges.STEP, one.state),
-        "sentence": one.sentence,
-        "began": one.started_at,
-        "took": words.span((one.finished_at or now) - one.started_at),
-        "payload": _payload({"intent": one.intent, "result": one.result}),
-    }
-
-
-def _payload(facts: dict[str, Any]) -> str:
-    known = {name: value for name, value in facts.items() if value}
-    return json.dumps(known, indent=1, ensure_ascii=False, default=str)[:MAX_PAYLOAD] if known else ""

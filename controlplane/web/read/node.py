@@ -51,7 +51,7 @@ def kept_out(may: May, now: datetime) -> list[dict[str, Any]]:
 
 
 def _kept(node: Node, may: May, now: datetime) -> dict[str, Any]:
-    last = ledger.entries(node.name).filter(to_state=node.state).first()
+    last = ledger.moves(node.name).filter(to_state=node.state).first()
     return {
         "node": node,
         "badge": badges.of(badges.NODE, node.state),
@@ -83,4 +83,4 @@ def _hardware(node: Node) -> list[tuple[str, str]]:
 
 def last_release() -> LedgerEntry | None:
     """Return the last move out of quarantine."""
-    return LedgerEntry.objects.filter(from_state=RELEASABLE).select_related("node").first()
+    return LedgerEntry.objects.filter(from_state=RELEASABLE).exclude(to_state=RELEASABLE).select_related("node").first()

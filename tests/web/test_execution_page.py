@@ -1,0 +1,80 @@
+"""The page of an execution shows every try with its key, what agents said, and which version it keeps."""
+
+import pytest
+
+from controlplane.fleet.models import Command, Node
+from controlplane.runbooks import registry
+from controlplane.runbooks.definitions import keep
+from controlplane.runbooks.models import Definition, Execution
+from tests.web.world import build, person
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world():
+    return build()
+
+
+@pytest.fixture
+def page(client, world):
+    client.force_login(person())
+
+    def get():
+        return client.get(f"/executions/{world.execution.pk}/").content.decode()
+
+    return get
+
+
+def _command(world, mark="", state="running", tail="", **more):
+    return Command.objects.create(
+        node=Node.objects.get(name="head"), kind="attempt.stop", state=state, created_at=world.now,
+        deadline=world.now, idempotency_key=f"{world.execution.pk}:stop:1{mark}", execution_id=world.execution.pk,
+        result={"output_tail": tail}, **more,
+    )  # fmt: skip
+
+
+def test_each_try_shows_the_key_of_its_effects(page, world):
+    html = page()
+    assert f'<span class="mono">{world.execution.pk}:collect:1</span>' in html
+    assert f'<span class="mono">{world.execution.pk}:stop:1</span>' in html
+
+
+def test_the_step_under_way_is_open_with_what_its_agents_say(page, world):
+    _command(world, tail="SIGTERM sent\n<b>rank 3</b> still lives")
+    html = page()
+    assert '<details id="try-3-1" open>' in html
+    assert '<details id="try-1-1">' in html
+    assert "&lt;b&gt;rank 3&lt;/b&gt; still lives" in html
+
+
+def test_long_output_is_cut_to_its_end_and_many_commands_are_counted(page, world):
+    _command(world, tail="\n".join(f"line {number}" for number in range(500)))
+    for number in range(20):
+        _command(world, mark=f":n{number}")
+    html = page()
+    assert "line 499" in html
+    assert "line 459" not in html
+    assert "and 5 more commands" in html
+
+
+def test_a_command_of_another_try_is_not_shown_with_this_one(page, world):
+    Command.objects.filter(pk=_command(world, tail="of try 11").pk).update(
+        idempotency_key=f"{world.execution.pk}:stop:11"
+    )
+    assert "of try 11" not in page()
+
+
+def test_an_execution_of_an_older_version_shows_what_the_file_says_by_now(page, world):
+    runbook = registry.runbook(world.execution.runbook)
+    keep(runbook, world.now)
+    old = runbook.text.replace("  - do: close\n", "").replace("version: 2", "version: 1")
+    documents = {**registry.texts(runbook), runbook.source: old}
+    digest = registry.thaw(documents, runbook.id).digest
+    Definition.objects.create(
+        digest=digest, runbook=runbook.id, version=1, text=old, documents=documents, kept_at=world.now
+    )
+    Execution.objects.filter(pk=world.execution.pk).update(digest=digest)
+    html = page()
+    assert "older than the file" in html
+    assert '<li class="added"><span class="sr">added: </span><code>  - do: close</code>' in html
