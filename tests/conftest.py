@@ -12,7 +12,7 @@ from tests.servers import temporary_home
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 RERUN_LINES = 25
 """What is shown of a failure that was followed by another try."""
-LONGEST = ("world", "torch", "plane", "replay", "slurm")
+LONGEST = ("world", "away", "torch", "plane", "replay", "slurm")
 """Groups of tests that take minutes on one worker. Begun last, one would run alone while the others wait."""
 
 
