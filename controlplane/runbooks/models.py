@@ -6,16 +6,18 @@ from controlplane.runs.leases import Leased
 
 
 class ExecutionState(models.TextChoices):
-    """Life of an execution; the last four are final."""
+    """Life of an execution; the last five are final, but what ended may still be undone."""
 
     PROPOSED = "proposed"
     RUNNING = "running"
     WAITING = "waiting"
     PAUSED = "paused"
+    UNDOING = "undoing"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     STOPPED = "stopped"
     REJECTED = "rejected"
+    UNDONE = "undone"
 
 
 class Definition(models.Model):
@@ -48,7 +50,9 @@ class Execution(Leased):
     key = models.CharField(max_length=200, unique=True, help_text="one execution per incident and attempt")
     held_by = models.CharField(max_length=100, blank=True, help_text="what keeps it from going on, empty when nothing")
     paused_by = models.CharField(max_length=150, blank=True)
-    approved_by = models.CharField(max_length=150, blank=True)
+    approved_by = models.CharField(max_length=310, blank=True, help_text="one name, or two where two had to agree")
+    stop_after_by = models.CharField(max_length=150, blank=True, help_text="who asked to end it behind this step")
+    undo_by = models.CharField(max_length=310, blank=True, help_text="who asked to take back what it did")
     still_since = models.DateTimeField(null=True, help_text="held or paused since; limits do not run meanwhile")
 
     class Meta:
@@ -62,7 +66,8 @@ class StepRun(models.Model):
     index = models.PositiveIntegerField()
     name = models.CharField(max_length=64)
     try_number = models.PositiveIntegerField(default=1)
-    state = models.CharField(max_length=16, help_text="intended, waiting, done, skipped or failed")
+    state = models.CharField(max_length=16, help_text="intended, waiting, done, skipped, failed or undone")
+    undo = models.BooleanField(default=False, help_text="takes back what the earlier tries of the step did")
     intent = models.JSONField(default=dict)
     result = models.JSONField(default=dict)
     sentence = models.TextField(blank=True)
@@ -73,6 +78,51 @@ class StepRun(models.Model):
     class Meta:
         ordering = ["index", "try_number"]
         constraints = [models.UniqueConstraint(fields=["execution", "index", "try_number"], name="step_try_once")]
+
+
+class ApprovalState(models.TextChoices):
+    """Life of one question to people; all but the first are final."""
+
+    OPEN = "open"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    LAPSED = "lapsed"
+    STALE = "stale"
+    WITHDRAWN = "withdrawn"
+
+
+class Approval(models.Model):
+    """One question to people: may this be done? It shows what would be done, and stands only for a time.
+
+    `world` is what the question rests on; an answer to a world that has changed is none.
+    """
+
+    class Purpose(models.TextChoices):
+        """What a yes lets happen."""
+
+        START = "start"
+        STEP = "step"
+        UNDO = "undo"
+
+    execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="approvals")
+    purpose = models.CharField(max_length=16, choices=Purpose)
+    step = models.CharField(max_length=64, blank=True, help_text="the step that asks; empty before the first")
+    why = models.TextField()
+    will = models.JSONField(default=list, help_text="what every step still to come would do, a sentence each")
+    world = models.JSONField(default=dict)
+    asked_at = models.DateTimeField()
+    until = models.DateTimeField()
+    persons = models.PositiveSmallIntegerField(default=1, help_text="how many different people have to agree")
+    state = models.CharField(max_length=16, choices=ApprovalState, default=ApprovalState.OPEN)
+    answers = models.JSONField(default=list, help_text="who said what, when and why")
+    settled_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["pk"]
+        indexes = [models.Index(fields=["state", "until"], name="approval_state_until")]
+        constraints = [
+            models.UniqueConstraint(fields=["execution"], condition=models.Q(state="open"), name="approval_open_once")
+        ]
 
 
 class Bucket(models.Model):

@@ -13,23 +13,28 @@ from controlplane.domain.recovery.runbook import StepSpec
 
 ALLOWED: Mapping[str, frozenset[str]] = {
     "proposed": frozenset({"running", "rejected", "stopped"}),
-    "running": frozenset({"proposed", "waiting", "paused", "succeeded", "failed", "stopped"}),
-    "waiting": frozenset({"proposed", "running", "paused", "succeeded", "failed", "stopped"}),
-    "paused": frozenset({"running", "stopped"}),
-    "succeeded": frozenset(),
-    "failed": frozenset(),
-    "stopped": frozenset(),
+    "running": frozenset({"proposed", "waiting", "paused", "undoing", "succeeded", "failed", "stopped"}),
+    "waiting": frozenset({"proposed", "running", "paused", "undoing", "succeeded", "failed", "stopped"}),
+    "paused": frozenset({"running", "undoing", "stopped"}),
+    "undoing": frozenset({"undone", "stopped"}),
+    "succeeded": frozenset({"undoing"}),
+    "failed": frozenset({"undoing"}),
+    "stopped": frozenset({"undoing"}),
     "rejected": frozenset(),
+    "undone": frozenset(),
 }
 
-FINAL = frozenset(state for state, later in ALLOWED.items() if not later)
+FINAL = frozenset({"succeeded", "failed", "stopped", "rejected", "undone"})
+"""States in which an execution does nothing; only a person's undo wakes it again."""
+UNDOABLE = frozenset(state for state, later in ALLOWED.items() if "undoing" in later)
 
 STEP_ALLOWED: Mapping[str, frozenset[str]] = {
-    "intended": frozenset({"waiting", "done", "skipped", "failed"}),
-    "waiting": frozenset({"done", "skipped", "failed"}),
+    "intended": frozenset({"waiting", "done", "skipped", "failed", "undone"}),
+    "waiting": frozenset({"done", "skipped", "failed", "undone"}),
     "done": frozenset(),
     "skipped": frozenset(),
     "failed": frozenset(),
+    "undone": frozenset(),
 }
 
 RETRY_PAUSE_S = 1.0

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.domain.recovery.choice import HeldBy
+from controlplane.domain.recovery.execution import FINAL
 from controlplane.domain.recovery.runbook import Runbook, StepSpec
 from controlplane.runbooks.models import Execution, ExecutionState, StepRun
 from controlplane.web.present import badges
 from controlplane.web.present.words import Badge, number, span
 
-FINAL = (ExecutionState.SUCCEEDED, ExecutionState.FAILED, ExecutionState.STOPPED, ExecutionState.REJECTED)
 GOING = (ExecutionState.RUNNING, ExecutionState.WAITING)
-ENDED_STEP = ("done", "skipped", "failed")
+ENDED_STEP = ("done", "skipped", "failed", "undone")
 
 OF_THE_NEXT = ("launch", "await_progress", "close")
 """Steps whose words speak of the attempt that is being started, not of the one that failed."""

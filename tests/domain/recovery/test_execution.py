@@ -74,8 +74,9 @@ def test_a_step_over_its_limit_fails_and_says_so():
     assert (verdict.after, verdict.why) == (After.GIVE_UP, "no answer within 10 s")
 
 
-def test_final_states_are_left_by_no_move():
-    assert {"succeeded", "failed", "stopped", "rejected"} == execution.FINAL
+def test_final_states_are_left_by_no_move_but_an_undo():
+    assert {"succeeded", "failed", "stopped", "rejected", "undone"} == execution.FINAL
+    assert {state for state in execution.FINAL if execution.ALLOWED[state]} == execution.FINAL & execution.UNDOABLE
     for state in execution.FINAL:
         with pytest.raises(Conflict):
             execution.check(state, "running")
