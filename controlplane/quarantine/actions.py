@@ -142,6 +142,23 @@ def quarantine(
     )  # fmt: skip
 
 
+def note(node: str, told: str, *, actor: str, key: str, now: datetime, book: Book) -> LedgerEntry:
+    """Write into a node's history what was asked about it and moved nothing; the same `key` writes once."""
+    with transaction.atomic():
+        state = _locked(node)
+        entry, new = LedgerEntry.objects.get_or_create(
+            key=key,
+            defaults={
+                "node": state, "at": now, "from_state": state.state, "to_state": state.state, "reason": told,
+                "actor_kind": "system", "actor": actor,
+            },
+        )  # fmt: skip
+        if new:
+            book.tell("fleet", "action", told, key=f"ledger:{entry.pk}", actor=actor, actor_kind="system",
+                      data={"node": node, "to": state.state})  # fmt: skip
+    return entry
+
+
 def _known(key: str | None) -> bool:
     return key is not None and LedgerEntry.objects.filter(key=key).exists()
 
@@ -203,5 +220,5 @@ def refuse(returned: Returned, *, now: datetime, book: Book | None = None) -> Le
 
 
 def _let_in_by_person(returned: Returned) -> bool:
-    newest = queries.entries(returned.node.name).first()
+    newest = queries.moves(returned.node.name).first()
     return newest is not None and newest.actor_kind == PERSON and newest.at > returned.before.state_since

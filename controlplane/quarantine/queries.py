@@ -1,10 +1,12 @@
 """Read the node ledger."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from django.db.models import Q, QuerySet
+from django.db.models import F, Max, Q, QuerySet
 
 from controlplane.domain.fleet import strikes as strike_rules
+from controlplane.domain.fleet.states import KEPT_OUT
 from controlplane.domain.fleet.strikes import Mark, offences
 from controlplane.fleet.models import Node, NodeState
 from controlplane.quarantine.models import LedgerEntry
@@ -18,8 +20,21 @@ _RELEASED = Q(from_state__in=_OUT, to_state__in=(NodeState.SPARE, NodeState.HEAL
 
 
 def entries(node: str) -> QuerySet[LedgerEntry]:
-    """Return the moves of a node, newest first."""
+    """Return the history of a node, newest first: its moves, and what was asked about it."""
     return LedgerEntry.objects.filter(node__name=node).select_related("node")
+
+
+def moves(node: str) -> QuerySet[LedgerEntry]:
+    """Return the moves of a node, newest first."""
+    return entries(node).exclude(from_state=F("to_state"))
+
+
+def released(nodes: Iterable[str]) -> dict[str, datetime]:
+    """Map those of `nodes` that were kept out once to when they last came back."""
+    back = LedgerEntry.objects.filter(node__name__in=list(nodes), from_state__in=KEPT_OUT).exclude(
+        to_state__in=KEPT_OUT
+    )
+    return dict(back.order_by().values_list("node__name").annotate(Max("at")))
 
 
 def kept_out() -> QuerySet[Node]:

@@ -8,6 +8,7 @@ from celery.schedules import schedule
 
 SWEEP_S = 1.0
 HOUSEKEEPING_S = 60.0
+RECONCILE_S = 60.0
 RERUNS_S = 10.0
 PERIODS_TO_EXPIRY = 3
 
@@ -22,6 +23,7 @@ BEAT_SCHEDULE = {
     "sweep-fleet": _every("controlplane.watch.tasks.sweep_fleet", SWEEP_S),
     "advance-due": _every("controlplane.watch.tasks.advance_due", SWEEP_S),
     "live-flush": _every("controlplane.live.tasks.flush", SWEEP_S),
+    "reconcile": _every("controlplane.watch.tasks.reconcile", RECONCILE_S),
     "housekeeping": _every("controlplane.watch.tasks.housekeeping", HOUSEKEEPING_S),
     "tend-reruns": _every("controlplane.replay.tasks.tend", RERUNS_S),
 }

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime
 
-from controlplane.domain.chronicle import sentences
+from controlplane.domain.chronicle import scheduling, sentences
 from controlplane.domain.errors import MiddlewatchError
 from controlplane.domain.signals import Signal
 from controlplane.fleet import actions as fleet
@@ -16,6 +16,8 @@ from controlplane.runs.models import Attempt, AttemptState
 log = logging.getLogger(__name__)
 
 MAX_TOLD = 300
+MAX_KEY = 200
+ASKED = frozenset({"nodes.drain", "nodes.resume", "ranks.stop"})
 FAILED = frozenset({CommandState.FAILED, CommandState.REFUSED, CommandState.EXPIRED})
 
 
@@ -38,10 +40,19 @@ def ended(command: Command, now: datetime, book: Book) -> None:
     """Close an attempt that a person launched or stopped, by the launcher's word; runbooks see to their own."""
     if command.execution_id is not None:
         return
+    if command.kind in ASKED and command.state in FAILED:
+        _in_vain(command, book)
     if command.kind == "attempt.start" and command.state in FAILED:
         _unlaunched(command, now, book)
     elif command.kind == "attempt.stop" and command.state == CommandState.SUCCEEDED:
         _stopped(command, now, book)
+
+
+def _in_vain(command: Command, book: Book) -> None:
+    """Tell that ledger and scheduler go on to differ; the reconciliation asks again after a while."""
+    for node in command.args.get("nodes") or [command.node.name]:
+        told = scheduling.asked_in_vain(command.kind, str(node), _why(command))
+        book.tell("fleet", "finding", told, key=f"in vain:{command.pk}:{node}"[:MAX_KEY])
 
 
 def _unlaunched(command: Command, now: datetime, book: Book) -> None:

@@ -15,10 +15,12 @@ from django.db import transaction
 
 from controlplane.events import partitions
 from controlplane.fleet import actions as fleet
+from controlplane.quarantine import reconcile as reconciliation
 from controlplane.runbooks import actions as runbooks
 from controlplane.runbooks.queries import due
 from controlplane.runs.book import Book
 from controlplane.runs.leases import Look
+from controlplane.runs.machines import fleet_hold
 from controlplane.runs.models import Run
 from controlplane.runs.queries import awake
 from controlplane.watch import fleet as fleet_watch
@@ -91,6 +93,13 @@ def _expire(now: datetime) -> None:
         book.write()
     for execution_id in {command.execution_id for command in expired if command.execution_id}:
         advance(execution_id)
+
+
+@shared_task
+def reconcile() -> None:
+    """Ask schedulers to follow the ledger, unless automation holds its hands off the whole fleet."""
+    if not fleet_hold():
+        reconciliation.reconcile(_now())
 
 
 @shared_task
