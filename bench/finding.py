@@ -2,8 +2,9 @@
 
     python bench/finding.py [--times 40] [--rate 500]
 
-A whole control plane runs, with its worker. Stand-in agents send heartbeats and steps of several runs at
-the given rate; in turn a rank of one run reports that it died. Measured is from the acknowledgement of
+A whole control plane runs, with its worker. Stand-in agents of a run of 40 nodes send heartbeats and steps
+at the given rate; on four other nodes one run after another is launched and a rank of it reports that it
+died; it is stopped before the next one begins. Measured is from the acknowledgement of
 that batch, which is sent after its commit, to the moment at which another connection sees the finding.
 The runs are in the mode `watch`, so that no runbook takes part.
 """
@@ -33,6 +34,7 @@ from controlplane.embedded.plane import ControlPlane  # noqa: E402
 
 ALLOWED_S = 1.0
 NODES = 4
+LOADING = 40
 BATCH = 20
 POLL_S = 0.005
 GIVE_UP_S = 30.0
@@ -104,9 +106,10 @@ def measure(plane: ControlPlane, times: int, rate: float) -> Iterator[float]:
     client = Client(plane.url, plane.manage("api-token", told["name"], "bench").strip())
     head = Agent(plane, "head", told["token"])
     agents = [Agent(plane, f"n{number:02}", told["token"]) for number in range(NODES)]
-    begin(client, head, agents, "steady")
+    busy = [Agent(plane, f"b{number:02}", told["token"]) for number in range(LOADING)]
+    begin(client, head, busy, "steady")
     ended = threading.Event()
-    loading = threading.Thread(target=load, args=(agents, "steady", rate, ended), daemon=True)
+    loading = threading.Thread(target=load, args=(busy, "steady", rate, ended), daemon=True)
     loading.start()
     try:
         for number in range(times):
@@ -117,6 +120,7 @@ def measure(plane: ControlPlane, times: int, rate: float) -> Iterator[float]:
             agents[1].say(("rank.exited", run, 1, {"exit_code": 1, "error": error}))
             yield seen(plane.database_url, run)
             head.say(("attempt.exited", run, None, {"reason": "failed", "exit_code": 1}))
+            client.post(f"/runs/{run}/stop")
     finally:
         ended.set()
         loading.join(10)
