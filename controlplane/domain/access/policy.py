@@ -30,6 +30,7 @@ LEAST_ROLE: Mapping[str, Role] = MappingProxyType({
     "pause_runbook": Role.RESPONDER,
     "hold_run": Role.RESPONDER,
     "hold_node": Role.RESPONDER,
+    "switch_off": Role.RESPONDER,
     # An operator changes what runs where.
     "resume_runbook": Role.OPERATOR,
     "stop_runbook": Role.OPERATOR,
@@ -37,6 +38,7 @@ LEAST_ROLE: Mapping[str, Role] = MappingProxyType({
     "reject": Role.OPERATOR,
     "resume_run": Role.OPERATOR,
     "resume_node": Role.OPERATOR,
+    "switch_on": Role.OPERATOR,
     "create_run": Role.OPERATOR,
     "set_mode": Role.OPERATOR,
     "set_policy": Role.OPERATOR,

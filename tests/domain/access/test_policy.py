@@ -18,7 +18,14 @@ def test_the_four_roles_differ():
 
 @pytest.mark.parametrize(
     ("act", "role"),
-    [("acknowledge", "responder"), ("hold_run", "responder"), ("approve", "operator"), ("manage_people", "admin")],
+    [
+        ("acknowledge", "responder"),
+        ("hold_run", "responder"),
+        ("switch_off", "responder"),
+        ("switch_on", "operator"),
+        ("approve", "operator"),
+        ("manage_people", "admin"),
+    ],
 )
 def test_an_act_names_the_role_it_needs(act, role):
     assert least_role(act) == role
