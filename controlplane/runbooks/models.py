@@ -3,6 +3,7 @@
 from django.db import models
 
 from controlplane.runs.leases import Leased
+from controlplane.runs.models import Mode
 
 
 class ExecutionState(models.TextChoices):
@@ -139,3 +140,31 @@ class BucketSpend(models.Model):
     bucket = models.ForeignKey(Bucket, on_delete=models.CASCADE, related_name="spends")
     key = models.CharField(max_length=200, unique=True)
     at = models.DateTimeField()
+    emptied = models.BooleanField(default=False, help_text="it was the last one")
+
+
+class RunbookMode(models.Model):
+    """How far a person lets a runbook go, below the run's own switch; no row: as its file says."""
+
+    runbook = models.CharField(max_length=64)
+    run = models.ForeignKey("runs.Run", null=True, on_delete=models.CASCADE, related_name="runbook_modes")
+    mode = models.CharField(max_length=16, choices=Mode)
+    by = models.CharField(max_length=150)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["runbook", "run"], name="runbook_mode_once", nulls_distinct=False)
+        ]
+
+
+class Skip(models.Model):
+    """Trouble that a person told automation to leave alone: found while automation was off, or the breaker open."""
+
+    incident = models.ForeignKey("incidents.Incident", on_delete=models.CASCADE, related_name="skips")
+    attempt = models.PositiveIntegerField(help_text="a later attempt is answered again")
+    by = models.CharField(max_length=150)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["incident", "attempt"], name="skip_once")]

@@ -40,6 +40,24 @@ class Run(models.Model):
     high_water_at = models.DateTimeField(null=True)
 
 
+class Automation(models.Model):
+    """Whether automation may act: one row for the fleet, one for each run that was ever switched.
+
+    Whoever writes the intent of an act holds a share of these rows until its commit, so
+    that nothing begins once a switch is off.
+    """
+
+    name = models.CharField(max_length=100, unique=True, help_text="run:<id> or fleet")
+    run = models.OneToOneField(Run, null=True, on_delete=models.CASCADE, related_name="automation")
+    off_at = models.DateTimeField(null=True, help_text="the kill switch: off since")
+    off_by = models.CharField(max_length=150, blank=True)
+    off_why = models.TextField(blank=True)
+    opened_at = models.DateTimeField(null=True, help_text="the breaker: open since")
+    opened_why = models.TextField(blank=True)
+    counts_since = models.DateTimeField(null=True, help_text="the breaker counts nothing before its last reset")
+    processed_at = models.DateTimeField(null=True, help_text="a person last said to answer what is found by now")
+
+
 class AttemptState(models.TextChoices):
     """Life of one launch."""
 
