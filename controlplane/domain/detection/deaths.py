@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from controlplane.domain.detection import hardware, weights
+from controlplane.domain.detection import asked_to_end, hardware, weights
 from controlplane.domain.detection.exits import Exit, judge
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import ENDED, AttemptState, RankState, RunState
@@ -27,7 +27,7 @@ def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
     """Tell a death at once; tell more only after the companions had time to report."""
     attempt = state.live
     if attempt is None:
-        return []
+        return asked_to_end.excused(state, now)
     dead = {number: rank for number, rank in attempt.ranks.items() if rank.died}
     if not dead and attempt.state != ENDED:
         return []
@@ -49,6 +49,7 @@ def due(state: RunState, policy: RunPolicy, now: float) -> float | None:
         return None
     quiet_s = min(policy.silence_s, SILENT_BEATS * policy.heartbeat_s)
     moments = [death.found_at + no_exit_s(attempt, policy), death.found_at + quiet_s]
+    moments += asked_to_end.moments(state, attempt, policy)
     if death.news > death.told_news:
         moments.append(death.told_at + policy.settle_s)
     return min((moment for moment in moments if moment > now), default=None)
@@ -71,10 +72,10 @@ def _finding(
     _remember(state, attempt, dead, exits, first)
     state.death.klass = klass
     return Finding(
-        key=f"{state.run}/{attempt.number}/crash",
+        key=asked_to_end.key_of(state, attempt),
         detector=DETECTOR,
         klass=klass,
-        stage=Stage.CONFIRMED,
+        stage=Stage.SUSPECT if asked_to_end.doubtful(state, attempt, policy, now) else Stage.CONFIRMED,
         entity=_entity(attempt, exits, first),
         began=min([found_at, *(rank.exited_at or found_at for rank in dead.values())]),
         at=found_at,

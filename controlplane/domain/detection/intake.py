@@ -30,7 +30,10 @@ EXCEPTION_LINE = re.compile(r"^\s*((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Tim
 SOURCE_LINE = re.compile(r'File "([^"\n]{1,300})", line (\d{1,7})')
 MAX_TAIL = 4096
 MAX_LINE = 120
-TROUBLE = frozenset({"failed", "node_fail", "out_of_memory"})
+TROUBLE = frozenset({"failed", "node_fail", "out_of_memory", "boot_fail"})
+MEANT = frozenset({"timeout", "preempted"})
+"""Ends that the scheduler decided; with a person's cancellation, no fault of anybody's."""
+CANCELLED = "cancelled"
 FOLLOWS = frozenset({"checkpoint"})
 """Kinds that say nothing of whether their attempt lives: they open none."""
 OURS = "middlewatch"
@@ -117,6 +120,7 @@ def _attempt_started(state: RunState, signal: Signal, _policy: RunPolicy) -> Non
         return
     attempt.announced = True
     attempt.scheduler = reading.text(signal.data, "scheduler").lower()
+    attempt.job_id = reading.text(signal.data, "job_id")
     attempt.nodes = reading.names(signal.data, "nodes", MAX_NODES) or attempt.nodes
     attempt.world_size = reading.integer(signal.data, "world_size") or attempt.world_size
     attempt.resume_step = reading.integer(reading.mapping(signal.data, "resume"), "step")
@@ -129,8 +133,15 @@ def _attempt_started(state: RunState, signal: Signal, _policy: RunPolicy) -> Non
 
 
 def _attempt_exited(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
+    """Take the launcher's word; that somebody cancelled the job says more than that its ranks were killed."""
     reason = reading.text(signal.data, "reason").lower() or "failed"
-    _end(state, reason, signal.received, reading.integer(signal.data, "exit_code"))
+    known = state.attempt.ended_reason if state.attempt is not None else ""
+    _end(
+        state,
+        CANCELLED if (known, reason) == (CANCELLED, "killed") else reason,
+        signal.received,
+        reading.integer(signal.data, "exit_code"),
+    )
 
 
 def _end(state: RunState, reason: str, at: float, exit_code: int | None) -> None:
@@ -147,12 +158,15 @@ def _end(state: RunState, reason: str, at: float, exit_code: int | None) -> None
 
 
 def _job(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
-    word = reading.text(signal.data, "state").upper()
+    """End the attempt by the word on its own job; a successor's or an earlier job's end is not the attempt's."""
+    word, job = reading.text(signal.data, "state").upper(), reading.text(signal.data, "job_id")
+    if state.attempt is not None and state.attempt.job_id and job not in ("", state.attempt.job_id):
+        return
     if word == "COMPLETED":
         _end(state, "completed", signal.received, 0)
     elif word == "CANCELLED" and reading.text(signal.data, "by") != OURS:
-        _end(state, "cancelled", signal.received, None)
-    elif word.lower() in TROUBLE:
+        _end(state, CANCELLED, signal.received, None)
+    elif word.lower() in TROUBLE | MEANT:
         _end(state, word.lower(), signal.received, None)
 
 

@@ -72,6 +72,9 @@ class RunPolicy:
         30.0, 1, DAY_S, "requirements D-03, which gives the whole release 5 min", "survivors of a crash that do not end"
     )
     no_exit_local_s: float = _setting(3.0, 0.5, DAY_S, "requirements D-03", "the same where our own launcher runs it")
+    scheduler_word_s: float = _setting(
+        15.0, 0, 600, "methods 11.21", "how long a scheduler may take to say that it ended the ranks itself"
+    )
     stagnation_s: float = _setting(7200.0, 60, 30 * DAY_S, "requirements D-02", "no new furthest step for so long")
     fruitless_launches: int = _setting(3, 1, 20, "requirements D-11", "launches without durable progress in a row")
     same_step_steps: int = _setting(2, 0, 100, "methods 8", "steps that failures at the same step may lie apart")

@@ -4,11 +4,9 @@ Under a reservation of one's own a job has nothing to wait for, so waiting is an
 Everything else here is a warning hours ahead. Nothing of it acts or blames a node.
 """
 
-from dataclasses import dataclass
-
-from controlplane.domain.detection import reading
+from controlplane.domain.detection import queue_ends, reading
 from controlplane.domain.detection.policy import RunPolicy
-from controlplane.domain.detection.queue_state import Alarm, Job, Notice, QueueState
+from controlplane.domain.detection.queue_state import AT_WORK, PENDING, Alarm, Job, Judged, Notice, QueueState
 from controlplane.domain.detection.state import MAX_NODES, RunState
 from controlplane.domain.findings import Evidence, Finding, Stage
 from controlplane.domain.signals import Signal
@@ -18,24 +16,12 @@ KINDS = frozenset({"scheduler.job", "capacity.notice"})
 MAX_JOBS = 64
 MAX_COUNT = 10_000
 OURS = "middlewatch"
-PENDING = "PENDING"
-AT_WORK = frozenset({"RUNNING", "COMPLETING"})
 
 WAITING = "waiting"
 SUCCESSORS = "successors"
 ALLOCATION = "allocation"
 CANCELLED = "cancelled"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """One alarm that holds; `sort` tells alarms of one run apart."""
-
-    sort: str
-    klass: str
-    severity: str
-    began: float
-    sentence: str
+ENDED = queue_ends.SORT
 
 
 def take(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
@@ -99,7 +85,8 @@ def _notice(queue: QueueState, signal: Signal) -> None:
 def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
     """Give the alarms that hold, and take back those that no longer do."""
     queue = state.queue
-    judged = [item for item in (_waits(state, policy, now), _alone(state, policy), _ends(state, policy, now)) if item]
+    rules = (_waits, _alone, _ends, queue_ends.unfollowed)
+    judged = [item for rule in rules if (item := rule(state, policy, now)) is not None]
     judged += _cancelled(state, policy, now)
     found = [_finding(state, item, now) for item in judged]
     holding = {item.sort for item in judged}
@@ -147,13 +134,14 @@ def _waits(state: RunState, policy: RunPolicy, now: float) -> Judged | None:
     )
 
 
-def _alone(state: RunState, policy: RunPolicy) -> Judged | None:
+def _alone(state: RunState, policy: RunPolicy, _now: float) -> Judged | None:
+    """Tell a thin queue, unless a person thinned it out."""
     working = _at_work(state)
     if working is None:
         return None
     name, job = working
     count = job.successors
-    if count is None or count >= policy.queue_successors:
+    if count is None or count >= policy.queue_successors or _thinned(state.queue, job):
         return None
     return Judged(
         sort=SUCCESSORS,
@@ -163,6 +151,11 @@ def _alone(state: RunState, policy: RunPolicy) -> Judged | None:
         sentence=f"{count or 'no'} job{'' if count == 1 else 's'} of run {state.run} wait{'s' if count == 1 else ''} "
         f"behind job {name}; {policy.queue_successors} should",
     )
+
+
+def _thinned(queue: QueueState, working: Job) -> bool:
+    """Say whether somebody else cancelled a job of the run since the one at work began: it is not put back."""
+    return any(job.state == "CANCELLED" and job.by != OURS and job.at >= working.at for job in queue.jobs.values())
 
 
 def _ends(state: RunState, policy: RunPolicy, now: float) -> Judged | None:
@@ -229,6 +222,7 @@ OVER = {
     WAITING: "no job of run {run} waits under its reservation any more",
     SUCCESSORS: "enough jobs of run {run} wait behind the running one, or none runs",
     ALLOCATION: "a job follows when the allocation of run {run} ends, or that end has passed",
+    ENDED: "run {run} was launched again, or a job follows",
     CANCELLED: "a person ended the job of run {run}, so there is nothing to do",
 }
 
@@ -257,4 +251,5 @@ def due(state: RunState, policy: RunPolicy, now: float) -> float | None:
         moments += [waiting[2] + policy.queue_pending_s, waiting[2] + policy.queue_critical_s]
     if queue.notice is not None:
         moments += [queue.notice.ends_at - policy.queue_end_s, queue.notice.ends_at]
+    moments += queue_ends.moments(state, policy)
     return min((moment for moment in moments if moment > now), default=None)

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 
+PENDING = "PENDING"
+AT_WORK = frozenset({"RUNNING", "COMPLETING"})
+
 
 @dataclass(slots=True)
 class Job:
@@ -43,3 +46,14 @@ class QueueState:
     jobs: dict[str, Job] = field(default_factory=dict)
     notice: Notice | None = None
     standing: dict[str, Alarm] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One alarm that holds; `sort` tells alarms of one run apart."""
+
+    sort: str
+    klass: str
+    severity: str
+    began: float
+    sentence: str

@@ -133,6 +133,7 @@ class AttemptState:
     nodes: list[str] = field(default_factory=list)
     world_size: int = 0
     resume_step: int | None = None
+    job_id: str = ""
     ended_reason: str = ""
     ended_at: float | None = None
     exit_code: int | None = None
