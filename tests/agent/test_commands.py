@@ -180,3 +180,9 @@ def test_an_unreadable_record_counts_as_done():
     desk.commands.register("collect", succeed)
     desk.commands.take(command())
     assert desk.states() == ["failed"]
+
+
+def test_a_refusal_names_the_line_that_would_allow_the_command():
+    desk = Desk(allowed=("collect",))
+    desk.commands.take(command("switch.arm"))
+    assert desk.wait("refused")["output_tail"].endswith('would allow it: commands = ["collect","switch.arm"]')

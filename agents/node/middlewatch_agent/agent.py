@@ -130,7 +130,7 @@ class Agent:
     def run(self) -> None:
         """Work until `stop`; then send what waits, briefly."""
         threading.stack_size(STACK_BYTES)
-        self._capabilities.update(f"command:{kind}" for kind in self._config.commands)
+        self._capabilities.update(f"command:{kind}" for kind in self._commands.kinds())
         self._start_loop_parts()
         self._commands.resume()
         for name, target in (("sender", self.sender.run), ("health", self._health.run), ("poll", self._poller.run)):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+from middlewatch_wire.commands import COMMANDS
 from middlewatch_wire.limits import MAX_STRING
 from msgspec import Struct
 
@@ -74,6 +75,10 @@ class Commands:
         """Let a handler carry out a kind; without one the kind is refused."""
         self._handlers[kind] = (handler, repeatable)
 
+    def kinds(self) -> frozenset[str]:
+        """What this node carries out: what it allows and has a handler for."""
+        return self._allowed & self._handlers.keys()
+
     def resume(self) -> None:
         """Settle what an earlier life of the agent left open, and forget what is old."""
         with self._lock:
@@ -110,7 +115,7 @@ class Commands:
 
     def _refusal(self, command: Command) -> str | None:
         if command.kind not in self._allowed:
-            return f"{command.kind} is not on this node's list of allowed commands"
+            return _not_allowed(command.kind, self._allowed)
         if command.kind not in self._handlers:
             return f"nothing on this node carries out {command.kind}"
         if command.deadline_ms is not None and command.deadline_ms <= self._clock_ms():
@@ -186,6 +191,14 @@ class Commands:
     def _forget(self, command_id: str) -> None:
         del self._known[command_id]
         self._tell({}, {NOTE + command_id: None})
+
+
+def _not_allowed(kind: str, allowed: frozenset[str]) -> str:
+    """Name the line that would allow it: only who owns the node can write it."""
+    if kind not in COMMANDS:
+        return f"{kind[:MAX_ID]} is not on this node's list of allowed commands"
+    line = f"commands = {msgspec.json.encode(sorted({*allowed, kind})).decode()}"
+    return f"{kind} is not on this node's list of allowed commands; in its agent.toml this would allow it: {line}"
 
 
 def _is(args: Mapping[str, Any], key: str, kind: type) -> bool:

@@ -19,14 +19,22 @@ from msgspec import Meta, Struct
 from middlewatch_agent.files import write_private
 
 CONFIG_FILE = "agent.toml"
-DEFAULT_COMMANDS = ("collect", "attempt.start", "attempt.stop", "checkpoints.scan")
+DEFAULT_COMMANDS = (
+    "collect", "attempt.start", "attempt.stop", "checkpoints.scan", "ranks.stop", "switch.arm", "switch.disarm",
+    "check.run", "support.bundle", "job.hold", "job.release", "job.queue", "nodes.drain", "nodes.resume",
+)  # fmt: skip
+"""All kinds: each does only what this node's own files describe. `commands` in agent.toml narrows it."""
 MAX_CONFIG_BYTES = 1 << 20
 MAX_SOURCES = 32
+MAX_CHECKS = 64
+MAX_ARGUMENTS = 128
+MAX_CHECK_S = 86_400.0
 BACKOFF_BEATS = 3.0
 """Six missed heartbeats count as silence, so whoever backed off during an outage must be back in half of that."""
 
 Seconds = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(gt=0)]
+Argument = Annotated[str, Meta(max_length=4096)]
 Labels = Annotated[dict[str, str], Meta(max_length=64)]
 
 
@@ -58,6 +66,14 @@ class WatchPattern(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     log: str | None = None  # may hold {rank}, {local_rank} and {pid}
 
 
+class Check(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A check that `check.run` may start by its name: exit code 0 passes, 1 fails, anything else says nothing."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+    command: Annotated[tuple[Argument, ...], Meta(min_length=1, max_length=MAX_ARGUMENTS)]
+    timeout_s: Annotated[float, Meta(gt=0, le=MAX_CHECK_S)] = 60.0
+
+
 class SpoolLimits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How much may wait, on disk and (when the disk fails) in memory."""
 
@@ -85,6 +101,7 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     kmsg_path: str = "/dev/kmsg"
     logs: Annotated[tuple[LogSource, ...], Meta(max_length=MAX_SOURCES)] = ()
     watch: Annotated[tuple[WatchPattern, ...], Meta(max_length=MAX_SOURCES)] = ()
+    checks: Annotated[tuple[Check, ...], Meta(max_length=MAX_CHECKS)] = ()
     disks: Annotated[tuple[str, ...], Meta(max_length=MAX_SOURCES)] = ()
     spool: SpoolLimits = msgspec.field(default_factory=SpoolLimits)
     launcher: str | None = None
@@ -116,6 +133,7 @@ def load(state_dir: Path, overrides: Mapping[str, Any] | None = None) -> AgentCo
         raise ConfigError(f"{path}: {error}") from error
     _check_url(config.url)
     _check_name(config.node)
+    _check_checks(config.checks)
     return msgspec.structs.replace(config, node=config.node or socket.gethostname())
 
 
@@ -148,3 +166,10 @@ def _check_url(url: str) -> None:
 def _check_name(node: str) -> None:
     if len(node) > MAX_NAME or not node.isprintable():
         raise ConfigError(f"node: at most {MAX_NAME} printable characters are allowed")
+
+
+def _check_checks(checks: tuple[Check, ...]) -> None:
+    names = [check.name for check in checks]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"checks: {name!r} is there twice")
