@@ -5,7 +5,8 @@ reading, so that the socket is full. Between steps the thread works through a
 megabyte of memory, as a training keeps its core and caches busy with other things.
 Prints the median and the 99th percentile of `Watch.step` in microseconds, and the
 median of the processor time it used: on a machine with more work than cores the
-first two also hold the turns that other processes take.
+first two also hold the turns that other processes take. A step asks for switches too,
+as a loop that can save or stop on demand does.
 """
 
 import json
@@ -45,6 +46,8 @@ def steps(path: Path) -> Took:
     for step in range(STEPS):
         used, began = time.thread_time(), time.perf_counter()
         watch.step(step, loss=1.8312345, tokens=4_194_304, grad_norm=0.7312, lr=3e-4)
+        assert not watch.stop_wanted()
+        assert not watch.save_wanted()
         took.append((time.perf_counter() - began, time.thread_time() - used))
         zlib.crc32(WORK)
     return took

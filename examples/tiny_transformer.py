@@ -127,7 +127,9 @@ def main() -> None:
         watch.step(step, loss=loss.item(), grad_norm=norm.item(), lr=args.lr, tokens=world * args.batch * args.length)
         if rank == 0 and step % 10 == 0:
             print(f"step {step}  loss {loss.item():.3f}", flush=True)
-        if step % args.checkpoint_every == 0:
+        if watch.stop_wanted():
+            break
+        if watch.save_wanted() or step % args.checkpoint_every == 0:
             watch.checkpoints.async_save(state, step)
         if args.evaluate_every and step % args.evaluate_every == 0:
             evaluate(model, watch, args)

@@ -57,9 +57,10 @@ def _on_signals(call: Callable[[], None]) -> None:
 
 
 def _attach(agent: Any, config: AgentConfig) -> None:
-    from middlewatch_agent import collect  # noqa: PLC0415
+    from middlewatch_agent import bundle, checks, collect, stopping, switching  # noqa: PLC0415
 
-    collect.attach(agent)
+    for part in (collect, stopping, switching, checks, bundle):
+        part.attach(agent)
     if config.launcher:
         from middlewatch_agent import launcher  # noqa: PLC0415 - on head nodes only
         from middlewatch_agent.launcher.config import ConfigError as LauncherConfigError  # noqa: PLC0415

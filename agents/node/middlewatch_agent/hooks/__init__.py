@@ -6,6 +6,12 @@
     for step in …:
         …
         watch.step(step, loss=loss, tokens=tokens)
+        if watch.stop_wanted():
+            break
+        if watch.save_wanted() or step % 1000 == 0:
+            watch.checkpoints.async_save(state, step)
+    watch.checkpoints.save(state, step)
+    hooks.leave(watch)
 
 They never block or crash the training. Without the environment of a watched rank
 (docs/architecture.md) everything is a no-op. Torch is imported only by what needs
@@ -21,7 +27,10 @@ from middlewatch_agent.hooks.reporter import Reporter
 from middlewatch_agent.hooks.watch import Phase, Watch
 from middlewatch_agent.hooks.windows import WINDOW_STEPS
 
-__all__ = ["Phase", "Watch", "attach", "leave"]
+__all__ = ["STOPPED_BY_SWITCH", "Phase", "Watch", "attach", "leave"]
+
+STOPPED_BY_SWITCH = 75
+"""Exit code of a rank that ended because it was asked to: the training is not finished."""
 
 
 def attach(environ: Mapping[str, str] | None = None, *, window_steps: int = WINDOW_STEPS) -> Watch:
@@ -42,7 +51,7 @@ def attach(environ: Mapping[str, str] | None = None, *, window_steps: int = WIND
 
 
 def leave(watch: Watch) -> None:
-    """End a rank whose training is complete. Does not return.
+    """End a rank whose training is complete, or was asked to stop. Does not return.
 
     Waits for a save under way, then for all ranks, and exits without running
     destructors: a process group that is torn down while a peer still talks can
@@ -56,4 +65,4 @@ def leave(watch: Watch) -> None:
             dist.barrier()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(STOPPED_BY_SWITCH if watch.stopping else 0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from middlewatch_agent.hooks.place import Place
 from middlewatch_agent.hooks.reporter import Reporter
+from middlewatch_agent.hooks.switches import KILL, SAVE, Switches
 from middlewatch_agent.hooks.windows import WINDOW_STEPS, Window
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class Watch:
         self._began = clock()
         self._elsewhere = self._wait = self._data = 0.0
         self._depth = 0
+        self._step = place.resume_step or 0
+        self._switches = Switches(place, clock)
 
     def send(self, kind: str, data: dict[str, Any]) -> None:
         """Report any observation of wire.md."""
@@ -94,6 +97,7 @@ class Watch:
         """
         if self._reporter is None:
             return
+        self._step = step
         now = self.clock()
         duration = now - self._began - self._elsewhere
         wait, data, self._began = self._wait, self._data, now
@@ -110,6 +114,26 @@ class Watch:
         window = self._window.add(step, duration=duration, wait=wait, data=data)
         if window is not None:
             self._reporter.send("rank.window", {**window, "dropped": self._reporter.dropped})
+
+    def save_wanted(self) -> bool:
+        """Whether somebody asked for a checkpoint now: True once, after the same step on all ranks.
+
+        Call it after every step on every rank, once the process group is there. Declare
+        `save_now` in the `supports` of launcher.toml.
+        """
+        return self._switches.wanted(SAVE, self._step)
+
+    def stop_wanted(self) -> bool:
+        """Whether this rank shall save and end, as `save_wanted`; from then on always True (`stop_now`).
+
+        End by `hooks.leave`, whose exit code tells this end from a finished training.
+        """
+        return self._switches.wanted(KILL, self._step)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop_wanted` has said so."""
+        return self._switches.stopping
 
     @contextmanager
     def phase(
