@@ -1,8 +1,10 @@
 """Collecting from real processes of a node."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -31,12 +33,12 @@ def node(tmp_path):
     cluster = Cluster(tmp_path)
     cluster.context.state_dir = tmp_path / "n01"
 
-    def run(program: str) -> int:
-        cluster.configure(program)
+    def run(program: str, ranks: int = 1) -> int:
+        cluster.configure(program, ranks_per_node=ranks)
         cluster.start(nodes=("n01",))
-        pid = cluster.pid(0)
-        wait_for(lambda: Path(f"/proc/{pid}/wchan").exists())
-        return pid
+        pids = [cluster.pid(rank) for rank in range(ranks)]
+        wait_for(lambda: all(Path(f"/proc/{pid}/wchan").exists() for pid in pids))
+        return pids[0]
 
     cluster.run = run
     yield cluster
@@ -73,6 +75,36 @@ def test_a_stopped_rank_answers_nothing_and_that_is_the_result(node):
     assert outcome.data == {"ranks": {"0": {"proc_state": "T", "answered": False}}}
     assert stacks(node)["proc"]["frames"][0] == "state T (stopped)"
     assert stacks(node)["worker_server"]["ok"] is False
+
+
+def test_ranks_whose_servers_take_the_question_and_never_answer_cost_the_budget_once(node):
+    node.run(WAITING, ranks=3)
+    with contextlib.ExitStack() as servers:
+        for rank in range(3):
+            path = node.status(rank)["worker_socket"]
+            Path(path).parent.mkdir(exist_ok=True)
+            mute = servers.enter_context(socket.socket(socket.AF_UNIX))
+            mute.bind(path)
+            mute.listen()
+            os.kill(node.pid(rank), signal.SIGSTOP)
+        began = time.monotonic()
+        outcome = ask(node, budget_s=1.0)
+    assert time.monotonic() - began < 1.0 + 0.6
+    assert [found["answered"] for found in outcome.data["ranks"].values()] == [False] * 3
+
+
+@pytest.mark.skipif(not Path(sys.executable).with_name("py-spy").exists(), reason="needs py-spy")
+def test_what_is_read_of_a_stopped_rank_is_told_and_is_no_answer(node):
+    pid = node.run(WAITING)
+    wait_for(lambda: b"python" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    wait_for(
+        lambda: outside.by_py_spy(next(collect.live_ranks(node.context.state_dir / "ranks", "demo", 1)), timeout_s=2.0)
+    )
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: node.living()[0].state == "T")
+    assert ask(node).data["ranks"]["0"] == {"proc_state": "T", "answered": False}
+    assert stacks(node)["py-spy"]["ok"] is False
+    assert any("wait_for_ever" in frame for frame in stacks(node)["py-spy"]["frames"])
 
 
 def test_a_rank_with_hooks_but_no_server_is_asked_by_signal(node):

@@ -13,7 +13,7 @@ _LIBRARY = re.compile(r".*/(?:site-packages|dist-packages|lib/python3\.\d+)/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """Where a rank stands, innermost frame first. Not `ok`: it could not be told."""
+    """Where a rank stands, innermost frame first. Not `ok`: the rank itself could not tell."""
 
     tool: str
     ok: bool

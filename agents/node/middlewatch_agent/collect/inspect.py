@@ -2,13 +2,14 @@
 
 `/proc` always has an answer. Then torch's WorkerServer speaks for the process;
 where it cannot say (no server, or the interpreter is locked) `faulthandler` is
-asked by signal, and at last py-spy reads the memory from outside. A stopped
-process is not read from outside: that it cannot answer is what matters.
+asked by signal, and at last py-spy reads the memory from outside. A stopped process
+cannot answer, and that is what matters; what py-spy reads of it is shown beside that,
+as a stack that the process itself did not give.
 """
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from middlewatch_agent.collect import flight, kernel, outside, worker
@@ -68,6 +69,8 @@ def _ask_stack(rank: RankStatus, found: Found, *, stopped: bool, mute: bool, unt
     stack = None if mute else worker.stack(rank.worker_socket, timeout_s=_left(until))
     if stack is None and not stopped:
         stack = outside.by_signal(rank, timeout_s=_left(until)) or outside.by_py_spy(rank, timeout_s=_left(until))
+    if stack is None and stopped and (read := outside.by_py_spy(rank, timeout_s=_left(until))):
+        found.stacks.append(replace(read, ok=False))
     if stack is None:
         stack = Stack(tool="worker_server", ok=False, frames=("no answer",))
     found.answered = found.answered or stack.ok
