@@ -18,6 +18,7 @@ from controlplane.fleet import scheduler
 from controlplane.fleet.commands import FINAL
 from controlplane.fleet.models import Command, CommandState, Node, SchedulerNode
 from controlplane.quarantine import actions, queries
+from controlplane.runs import automation
 from controlplane.runs.book import Book
 from controlplane.runs.models import Attempt, AttemptState
 
@@ -73,6 +74,8 @@ def _case(node: Node, row: SchedulerNode, released: Mapping[str, datetime], proo
 def _settle(node: Node, row: SchedulerNode, now: datetime) -> Verdict | None:
     """Look again under the node's lock, and ask; None when nothing is to be asked any more, or was asked already."""
     with transaction.atomic():
+        if _silenced():
+            return None
         locked = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
         row.refresh_from_db()
         released = queries.released([locked.name])
@@ -80,6 +83,12 @@ def _settle(node: Node, row: SchedulerNode, now: datetime) -> Verdict | None:
         if verdict.ask is None or not _ask(verdict, locked, row, now):
             return None
     return verdict
+
+
+def _silenced() -> bool:
+    """Say whether kill switch or breaker of the fleet keep automation from acting; neither changes until we end."""
+    standing = automation.share(None)
+    return standing.off is not None or standing.opened is not None
 
 
 def _ask(verdict: Verdict, node: Node, row: SchedulerNode, now: datetime) -> bool:

@@ -19,13 +19,14 @@ from controlplane.domain.errors import Conflict, Invalid, Refused
 from controlplane.fleet import actions as fleet
 from controlplane.live import actions as live
 from controlplane.runs.book import Book
+from controlplane.runs.cancelled import let_queue_go, note_cancelled
 from controlplane.runs.machines import lease_machine, release_machine, save_machine
 from controlplane.runs.models import Attempt, AttemptState, Mode, Run, RunState
 from controlplane.runs.projection import apply
 
 __all__ = [
-    "Resume", "apply", "close_attempt", "create_run", "hold", "lease_machine", "mark_stopping", "open_attempt",
-    "release_machine", "resume", "save_machine", "send_stop", "set_mode", "set_policy", "set_state", "stop",
+    "Resume", "apply", "close_attempt", "create_run", "hold", "lease_machine", "mark_stopping", "note_cancelled",
+    "open_attempt", "release_machine", "resume", "save_machine", "send_stop", "set_mode", "set_policy", "set_state", "stop",
 ]  # fmt: skip
 
 MAX_NODES = 10_000
@@ -154,6 +155,7 @@ def resume(run: Run, by: str, now: datetime) -> None:
     with transaction.atomic():
         if not Run.objects.filter(pk=run.pk, held=True).update(held=False, held_by=""):
             raise Conflict(f"{run.name} is not held")
+        let_queue_go(run, now)
         _say(run, "resume", sentences.resumed(run.name, by), by, now)
     run.held, run.held_by = False, ""
 

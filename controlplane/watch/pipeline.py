@@ -169,7 +169,7 @@ def _project(run: Run, signals: Sequence[Signal], now: datetime, book: Book) -> 
     if signals:
         runs.apply(run, signals, book)
         checkpoints.apply(run, signals, book)
-        fleet_actions.note_jobs(run.name, signals)
+        runs.note_cancelled(run, fleet_actions.note_jobs(run.name, signals), now, book)
         results.record(signals, now, book)
 
 

@@ -12,6 +12,7 @@ from controlplane.fleet.models import Command, Node
 from controlplane.quarantine import actions as quarantine
 from controlplane.quarantine import queries
 from controlplane.quarantine.reconcile import reconcile, standing
+from controlplane.runs import automation
 from controlplane.runs.models import Attempt, Run
 
 pytestmark = pytest.mark.django_db
@@ -109,6 +110,17 @@ def test_a_node_that_an_operator_holds_is_left_to_the_operator(site):
     fleet.hold_node("n03", held=True)
     site.word("idle")
     assert site.look() == []
+
+
+def test_nothing_is_asked_while_automation_is_switched_off_or_its_breaker_is_open(site):
+    site.quarantine()
+    site.word("idle")
+    automation.turn_off(None, "ana", "looking into it", site.now)
+    assert site.look() == []
+    automation.turn_on(None, site.now, process=True)
+    automation.open_breaker(None, "too many acts", site.now)
+    assert site.look() == []
+    assert site.sent() == []
 
 
 def test_a_drain_over_a_step_that_did_not_end_is_undone_with_proof_alone(site):

@@ -20,3 +20,10 @@ def asked(verdict: Verdict) -> str:
 def asked_in_vain(kind: str, node: str, why: str) -> str:
     """Tell that a request about a node was not carried out; the difference stands and is looked at again."""
     return full_stop(f"Could not {_VAIN.get(kind, kind)} node {node}: {why}")
+
+
+def cancelled(run: str, job: str, by: str) -> str:
+    """Tell that a person ended the job of a run, and what that means for automation."""
+    return full_stop(
+        f"Job {job} of run {run} was cancelled, so the run is held in the name of {by} until somebody lifts that"
+    )

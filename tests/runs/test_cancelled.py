@@ -1,0 +1,66 @@
+"""Who cancels the job of a run at the scheduler has spoken: the run is held in that person's name."""
+
+import pytest
+
+from controlplane.fleet.models import Command
+from controlplane.incidents.models import Incident
+from controlplane.runs import actions as runs
+from controlplane.runs.models import Attempt
+from tests.flows.conftest import trained
+from tests.flows.world import HEAD, Cluster
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster():
+    world = Cluster(size=2, spares=1)
+    world.mute_kinds |= {"job.hold", "job.release"}
+    trained(world.build(), steps=3)
+    Attempt.objects.filter(run=world.run).update(job_id="7001", scheduler="slurm")
+    return world
+
+
+def job(cluster, state, *, job_id="7001", attempt=1, **data):
+    cluster.say(HEAD, "scheduler.job", attempt=attempt, about_run=True, job_id=job_id, state=state, **data)
+    cluster.hear()
+
+
+def sent():
+    return list(Command.objects.filter(kind__startswith="job.").order_by("created_at").values_list("kind", flat=True))
+
+
+def test_a_cancelled_job_holds_the_run_and_what_waits_behind_it(cluster):
+    job(cluster, "CANCELLED", by="ana")
+    cluster.tick(5)
+    run = cluster.fresh()
+    assert (run.held, run.held_by) == (True, "ana")
+    assert sent() == ["job.hold"]
+    assert len(cluster.launches) == 1
+    assert not Incident.objects.filter(klass="crash").exists()
+    assert any("Job 7001 of run demo was cancelled, so the run is held in the name of ana" in line
+               for line in cluster.told("run:demo"))  # fmt: skip
+
+
+def test_the_hold_ends_with_a_persons_word_and_is_not_put_back_by_a_repeated_event(cluster):
+    job(cluster, "CANCELLED")
+    assert cluster.fresh().held_by == "whoever cancelled job 7001"
+    runs.resume(cluster.fresh(), "ben", cluster.now)
+    assert sent() == ["job.hold", "job.release"]
+    job(cluster, "CANCELLED")
+    assert not cluster.fresh().held
+
+
+def test_our_own_stop_and_the_end_of_another_job_hold_nothing(cluster):
+    job(cluster, "CANCELLED", by="middlewatch")
+    job(cluster, "CANCELLED", job_id="7002", attempt=None, by="ana")
+    assert not cluster.fresh().held
+    runs.mark_stopping(cluster.newest(), cluster.now)
+    job(cluster, "CANCELLED", by="ana")
+    assert not cluster.fresh().held
+
+
+def test_a_hold_of_other_origin_releases_nothing_in_the_queue(cluster):
+    runs.hold(cluster.fresh(), "ana", cluster.now)
+    runs.resume(cluster.fresh(), "ana", cluster.now)
+    assert sent() == []
