@@ -26,7 +26,8 @@ from controlplane.runs.projection import apply
 
 __all__ = [
     "Resume", "apply", "close_attempt", "create_run", "hold", "lease_machine", "mark_stopping", "note_cancelled",
-    "open_attempt", "release_machine", "resume", "save_machine", "send_stop", "set_mode", "set_policy", "set_state", "stop",
+    "open_attempt", "release_machine", "resume", "save_machine", "send_stop", "set_mode", "set_policy", "set_state",
+    "stop",
 ]  # fmt: skip
 
 MAX_NODES = 10_000
