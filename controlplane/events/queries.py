@@ -80,6 +80,14 @@ def newest(run: str, nodes: Collection[str], *, since: datetime, limit: int) -> 
     return [StoredEvent(*row) for row in reversed(rows)]
 
 
+def of_attempt(
+    kinds: Collection[str], *, run: str, attempt: int, since: datetime, limit: int = 1000
+) -> list[StoredEvent]:
+    """Return events of some kinds about one attempt received from `since` on, in commit order."""
+    recent = Event.objects.filter(received_at__gte=since, run=run, kind__in=list(kinds), attempt=attempt)
+    return _read(recent, limit)
+
+
 def latest(kind: str, *, node: str | None = None, run: str | None = None) -> StoredEvent | None:
     """Return the newest event of a kind, of a node or a run."""
     found = Event.objects.filter(kind=kind)

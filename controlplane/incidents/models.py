@@ -98,6 +98,19 @@ class ActRecord(models.Model):
         ordering = ["at", "pk"]
 
 
+class StackPicture(models.Model):
+    """Where the ranks of an attempt stood when somebody last looked (domain.diagnosis.stacks)."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="pictures")
+    attempt = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    groups = models.JSONField(default=list, help_text="[{words, ranks, count, frames, answered}], the few first")
+
+    class Meta:
+        ordering = ["attempt"]
+        constraints = [models.UniqueConstraint(fields=["incident", "attempt"], name="picture_once_per_attempt")]
+
+
 class Observation(models.Model):
     """What a rule in mode `observe` would have said; nothing follows from it."""
 

@@ -8,10 +8,12 @@ from django.db.models import Q, QuerySet
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.company import MIN_FAILURES, Launch, company_kept
 from controlplane.domain.diagnosis.diagnose import Diagnosis, diagnose
+from controlplane.domain.diagnosis.stacks import StackGroup
 from controlplane.domain.diagnosis.weigh import History
 from controlplane.domain.errors import NotFound
 from controlplane.domain.findings import Finding as Judgement
 from controlplane.domain.findings import Stage
+from controlplane.incidents import stacks
 from controlplane.incidents.models import Finding, Incident, IncidentState, Silence
 from controlplane.incidents.rows import judgement_of, standing_again
 from controlplane.quarantine.models import LedgerEntry
@@ -47,6 +49,11 @@ def silenced(run: Run | None, now: datetime) -> bool:
     """Say whether somebody asked not to be woken about this run, or about anything, at `now`."""
     about = Q(run=None) | Q(run=run) if run is not None else Q(run=None)
     return Silence.objects.filter(about, begins_at__lte=now, until__gt=now).exists()
+
+
+def stack_groups(incident: Incident, attempt: int | None = None) -> tuple[StackGroup, ...]:
+    """Return who stood where when stacks were last taken, of one attempt or the newest; the few first."""
+    return stacks.stack_groups(incident, attempt)
 
 
 def judgements(incident: Incident) -> list[Judgement]:

@@ -1,3 +1,4 @@
+from controlplane.incidents import queries
 from controlplane.incidents.models import Finding
 
 
@@ -53,3 +54,15 @@ def test_stacks_are_taken_before_anything_is_killed(cluster):
     steps = [line for line in told if line.startswith("step:")]
     assert "Collected stacks: 3 of 4 ranks answered" in steps[0]
     assert cluster.sent("collect").count() == 4
+
+
+def test_who_stands_where_is_kept_with_the_incident_and_told_once(cluster):
+    cluster.stands = {0: "all_reduce (torch/distributed/distributed_c10d.py:9)", 2: "batches (job/dataset.py:41)"}
+    cluster.stop_rank(1)
+    cluster.until(lambda: cluster.stops)
+    told = [line for line in cluster.told(f"incident:{cluster.incident().pk}") if "stands in batches" in line]
+    assert len(told) == 1
+    assert "rank 1 did not answer (stopped)" in told[0]
+    groups = queries.stack_groups(cluster.incident())
+    assert groups[0].ranks == (1,)
+    assert sum(group.count for group in groups) == 4

@@ -59,6 +59,7 @@ class Cluster:
     disk: list = field(default_factory=list)
     save_every: int = 5
     training: bool = True
+    stands: dict = field(default_factory=dict)
     launches: list = field(default_factory=list)
     stops: list = field(default_factory=list)
     answered: dict = field(default_factory=dict)
@@ -240,6 +241,8 @@ class Cluster:
                 ok=True,
                 frames=["state T (stopped)" if rank.stopped else "state S (sleeping)"],
             )
+            if number in self.stands and not rank.stopped:
+                self.rank_says(number, "rank.stack", tool="worker_server", ok=True, frames=[self.stands[number]])
         states = {
             str(number): {"proc_state": "T" if rank.stopped else "S", "answered": not rank.stopped}
             for number, rank in here.items()

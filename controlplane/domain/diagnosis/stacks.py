@@ -22,7 +22,7 @@ MAX_LISTED = 512
 """Ranks that a group names; the others are counted."""
 SPOKEN_GROUPS = 3
 SPOKEN_RANKS = 8
-UNKNOWN_PLACE = "an unknown place"
+NO_STACK = "gave no stack"
 
 _FRAME = re.compile(r"(?P<function>.*) \((?P<path>[^()]*):(?P<line>\d+)\)")
 _NOISE = re.compile(
@@ -45,7 +45,7 @@ _STATES = {"T": "stopped", "t": "stopped", "D": "stuck in the kernel", "Z": "a z
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What was learned of one rank: frames innermost first, none when it did not `answer`."""
+    """What was learned of one rank, frames innermost first; those of one that did not answer were read from outside."""
 
     rank: int
     frames: tuple[str, ...] = ()
@@ -76,9 +76,8 @@ def group(standing: Iterable[Standing]) -> tuple[StackGroup, ...]:
     where = cache(place)
     for one in sorted(standing, key=lambda one: one.rank)[:MAX_RANKS]:
         frames = tuple(frame[:MAX_FRAME] for frame in one.frames[:MAX_LOOKED])
-        answered = one.answered and bool(frames)
-        words = where(frames) if answered else _silence(one.proc_state)
-        known = members.setdefault((words, answered), _Members())
+        words = where(frames) if one.answered else _silence(one.proc_state)
+        known = members.setdefault((words, one.answered), _Members())
         known.ranks.append(one.rank)
         known.frames = known.frames or frames[:MAX_FRAMES]
     found = [
@@ -104,15 +103,17 @@ def _bounded(found: list[StackGroup]) -> tuple[StackGroup, ...]:
 
 def place(frames: Sequence[str]) -> str:
     """Say what a stack does and where, from its innermost frames."""
+    if not frames:
+        return NO_STACK
     own = next((frame for frame in frames if not _is_noise(frame)), "")
-    where = _short(own or (frames[0] if frames else ""))
+    where = _short(own or frames[0])
     collective = next((name for frame in frames if (name := _collective(frame))), "")
     if collective:
         return f"waits in {collective} ({where})"
     inside = next((what for frame in frames for path, what in _DOING if path.match(_path(frame))), "")
     if inside:
         return f"stands in {inside} ({where})"
-    function = _function(own or (frames[0] if frames else ""))
+    function = _function(own or frames[0])
     return f"stands in {function} ({where})" if function else f"stands in {where}"
 
 
@@ -141,7 +142,7 @@ def _collective(frame: str) -> str:
 def _short(frame: str) -> str:
     """The file without its folders, and the line."""
     found = _FRAME.fullmatch(frame)
-    return f"{found['path'].rpartition('/')[2]}:{found['line']}" if found else frame[:MAX_FRAME] or UNKNOWN_PLACE
+    return f"{found['path'].rpartition('/')[2]}:{found['line']}" if found else frame[:MAX_FRAME]
 
 
 def _silence(proc_state: str) -> str:

@@ -5,14 +5,17 @@ A kill destroys the evidence. A rank or node that does not answer is an answer t
 has named itself already: it gets a shorter budget than a hang.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from controlplane.domain.diagnosis.stacks import sentence
 from controlplane.domain.recovery.actions import COLLECT_BUDGET_S
 from controlplane.domain.recovery.acts import Do
 from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import Node
+from controlplane.incidents import stacks
+from controlplane.incidents.stacks import Asked
 from controlplane.runbooks.outcomes import Done, Outcome, Wait
 from controlplane.runbooks.steps.base import Step, answer, finished, succeeded
 from controlplane.runbooks.turn import Turn
@@ -20,6 +23,7 @@ from controlplane.runbooks.turn import Turn
 CRASH_BUDGET_S = 0.7
 TRAVEL_S = 0.3
 """Part of the budget that the way there and back takes; agents get the rest."""
+MAX_DIGITS = 9
 WHAT = ("stacks", "collectives")
 UNSURE_CLASSES = frozenset({"hang", "restore_stall"})
 """Classes whose cause the stacks may tell; the others have named themselves."""
@@ -47,11 +51,52 @@ class Collect(Step):
         over = turn.tried.started_at + timedelta(seconds=turn.tried.intent.get("budget_s", COLLECT_BUDGET_S))
         if turn.now < over and not all(finished(command) for command in commands):
             return Wait(over, turn.spec.waits_for)
-        return Done(_tally(turn))
+        return Done(_found(turn))
 
     def expired(self, turn: Turn) -> Outcome:
         """Go on with what there is: collecting never stands in the way of the rest."""
-        return Done(_tally(turn))
+        return Done(_found(turn))
+
+
+def _found(turn: Turn) -> dict[str, Any]:
+    """Count the answers, and keep with the incident who stood where."""
+    attempt = turn.execution.attempt
+    groups = stacks.look(turn.run.name, attempt, since=turn.tried.started_at, asked=_asked(turn))
+    if groups:
+        stacks.keep(turn.incident, attempt, groups, turn.now)
+    if any(group.frames for group in groups):
+        key = f"stacks:{turn.execution.step_index}"
+        turn.tell("finding", sentence(groups), key=key, data={"attempt": attempt})
+    return _tally(turn)
+
+
+def _asked(turn: Turn) -> dict[int, Asked]:
+    """Give what the results say of each rank; those of nodes that gave none did not answer."""
+    heard = {command.node.name for command in turn.commands() if succeeded(command)}
+    asked = {rank: Asked() for rank in _ranks_on([name for name in _nodes(turn) if name not in heard], turn)}
+    for rank, state in _ranks(turn).items():
+        if str(rank).isdecimal() and len(str(rank)) <= MAX_DIGITS and isinstance(state, dict):
+            asked[int(rank)] = Asked(str(state.get("proc_state") or "")[:1], state.get("answered") is True)
+    return asked
+
+
+def _nodes(turn: Turn) -> list[str]:
+    return list(turn.broken.nodes) if turn.broken else []
+
+
+def _ranks_on(names: Sequence[str], turn: Turn) -> list[int]:
+    """Give the ranks of some nodes: they are numbered in the order of the nodes, alike many on each."""
+    nodes, world = _nodes(turn), turn.broken.world_size if turn.broken else 0
+    each = world // len(nodes) if nodes and world % len(nodes) == 0 else 0
+    return [nodes.index(name) * each + place for name in names for place in range(each)]
+
+
+def _ranks(turn: Turn) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for command in turn.commands():
+        told = answer(command).get("ranks") if succeeded(command) else None
+        found |= told if isinstance(told, dict) else {}
+    return found
 
 
 def _speaks(node: Node, turn: Turn) -> bool:
@@ -61,11 +106,10 @@ def _speaks(node: Node, turn: Turn) -> bool:
 
 
 def _tally(turn: Turn) -> dict[str, Any]:
-    ranks: dict[str, bool] = {}
-    for command in turn.commands():
-        found = answer(command).get("ranks") if succeeded(command) else None
-        for rank, state in found.items() if isinstance(found, dict) else ():
-            ranks[str(rank)[:10]] = bool(isinstance(state, dict) and state.get("answered"))
+    ranks = {
+        str(rank)[:MAX_DIGITS]: bool(isinstance(state, dict) and state.get("answered"))
+        for rank, state in _ranks(turn).items()
+    }
     attempt = turn.broken
     asked = max(len(ranks), attempt.world_size if attempt else 0)
     mute = sorted(command.node.name for command in turn.commands() if not succeeded(command))
