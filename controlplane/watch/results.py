@@ -1,7 +1,7 @@
 """Write down what agents report on their commands, and what follows where no runbook waits for it."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from controlplane.domain.chronicle import scheduling, sentences
@@ -40,7 +40,7 @@ def ended(command: Command, now: datetime, book: Book) -> None:
     """Close an attempt that a person launched or stopped, by the launcher's word; runbooks see to their own."""
     if command.execution_id is not None:
         return
-    if command.kind in ASKED and command.state in FAILED:
+    if command.kind in ASKED:
         _in_vain(command, book)
     if command.kind == "attempt.start" and command.state in FAILED:
         _unlaunched(command, now, book)
@@ -50,9 +50,17 @@ def ended(command: Command, now: datetime, book: Book) -> None:
 
 def _in_vain(command: Command, book: Book) -> None:
     """Tell that ledger and scheduler go on to differ; the reconciliation asks again after a while."""
-    for node in command.args.get("nodes") or [command.node.name]:
-        told = scheduling.asked_in_vain(command.kind, str(node), _why(command))
+    for node, why in _left(command).items():
+        told = scheduling.asked_in_vain(command.kind, str(node), str(why)[:MAX_TOLD])
         book.tell("fleet", "finding", told, key=f"in vain:{command.pk}:{node}"[:MAX_KEY])
+
+
+def _left(command: Command) -> Mapping[str, str]:
+    """Map each node about which a request came to nothing to the reason."""
+    if command.state in FAILED:
+        return dict.fromkeys(command.args.get("nodes") or [command.node.name], _why(command))
+    left = (command.result.get("data") or {}).get("left")
+    return left if isinstance(left, dict) else {}
 
 
 def _unlaunched(command: Command, now: datetime, book: Book) -> None:

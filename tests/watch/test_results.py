@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from controlplane.fleet import actions as fleet
 from controlplane.fleet.models import Command, CommandState
 from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
@@ -64,3 +65,21 @@ def test_a_start_that_nobody_reported_on_in_time_does_not_close_an_attempt_that_
     command.state = CommandState.EXPIRED
     results.ended(command, cluster.now + timedelta(minutes=2), Book(cluster.now))
     assert (cluster.newest().state, cluster.newest().stopping_at) == ("running", None)
+
+
+def test_what_a_scheduler_did_not_do_about_a_node_is_told_once(cluster):
+    for kind, state, data in [
+        ("nodes.drain", "failed", {}),
+        ("nodes.resume", "succeeded", {"resumed": [], "left": {"n01": "drained by ana"}}),
+    ]:  # fmt: skip
+        args = {"nodes": ["n01"], "reason": "Xid"} if kind == "nodes.drain" else {"nodes": ["n01"]}
+        fleet.send_command(HEAD, kind, args, key=kind, deadline=cluster.now + timedelta(minutes=1), now=cluster.now)
+        cluster.mute_kinds.add(kind)
+        command = Command.objects.get(kind=kind)
+        cluster.say(HEAD, "command.result", command_id=str(command.pk), state=state, output_tail="no answer", data=data)
+        cluster.hear()
+    told = [line for line in cluster.told("fleet") if "Could not" in line]
+    assert told == [
+        "finding: Could not drain node n01: no answer.",
+        "finding: Could not take back node n01: drained by ana.",
+    ]

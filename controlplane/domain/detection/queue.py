@@ -49,7 +49,7 @@ def _job(queue: QueueState, signal: Signal) -> None:
         job = queue.jobs[name] = Job()
     job.since = _since(job, signal) if word == PENDING else None
     job.at = signal.received if word != job.state else job.at
-    job.state, job.at_ms = word, signal.at_ms
+    job.state, job.at_ms, job.heard_at = word, signal.at_ms, signal.received
     job.reason, job.by = reading.text(signal.data, "reason"), reading.text(signal.data, "by")
     told, count = signal.data.get("exclusive"), _count(signal)
     job.exclusive = told if isinstance(told, bool) else job.exclusive
@@ -251,5 +251,5 @@ def due(state: RunState, policy: RunPolicy, now: float) -> float | None:
         moments += [waiting[2] + policy.queue_pending_s, waiting[2] + policy.queue_critical_s]
     if queue.notice is not None:
         moments += [queue.notice.ends_at - policy.queue_end_s, queue.notice.ends_at]
-    moments += queue_ends.moments(state, policy)
+    moments += queue_ends.moments(state, policy, now)
     return min((moment for moment in moments if moment > now), default=None)

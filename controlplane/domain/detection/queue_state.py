@@ -8,10 +8,14 @@ AT_WORK = frozenset({"RUNNING", "COMPLETING"})
 
 @dataclass(slots=True)
 class Job:
-    """One job as the scheduler last told it; `since` is when it began to wait, in seconds since the epoch."""
+    """One job as the scheduler last told it; `since` is when it began to wait, in seconds since the epoch.
+
+    `at` is when that state was first told, `heard_at` when last.
+    """
 
     state: str = ""
     at: float = 0.0
+    heard_at: float = 0.0
     at_ms: int = -1
     since: float | None = None
     reason: str = ""

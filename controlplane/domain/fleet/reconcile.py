@@ -15,6 +15,8 @@ AGAIN_AFTER_S = 600.0
 """A request that changed nothing is repeated after this; it may have been lost with its launcher."""
 OUT = KEPT_OUT - {"retired"}
 """A retired machine is somebody else's by now."""
+FENCED = frozenset({"drained", "down"})
+"""As a fence leaves a node on which nothing runs any more, or which does not answer."""
 BACK = USABLE | {"suspect"}
 
 
@@ -82,7 +84,7 @@ def _closed(case: Case, state: str) -> Verdict:
     word = case.word
     if word.ours and case.released_at is not None and case.released_at >= word.since:
         return _wanted(case, Ask.RESUME, f"the ledger calls it {case.ledger} again")
-    if state == "drained" and (word.ours or word.by_itself):
+    if (state in FENCED and word.ours) or (state == "drained" and word.by_itself):
         return _unfinished(case)
     return _leave(case, f"it is {word.by_whom}, and that is not ours to undo")
 

@@ -42,6 +42,8 @@ def test_our_mark_alone_gives_nothing_back_without_a_release_or_a_proof():
     assert asked("healthy", "drained", **ours) is Ask.PROVE
     assert asked("healthy", "drained", **ours, released_at=NOW - 500) is Ask.PROVE
     assert asked("healthy", "drained", **ours, proof=Proof.CLEAR) is Ask.RESUME
+    assert asked("healthy", "down", **ours) is Ask.PROVE
+    assert asked("healthy", "draining", **ours) is None
 
 
 @pytest.mark.parametrize("reason", ["new firmware", "Not responding", ""])
