@@ -27,6 +27,7 @@ from typing import Any
 
 ALREADY_STARTED = 3
 NOT_EXECUTED = 127
+SIGNAL_BASE = 128
 MAX_ERROR_FILE_BYTES = 1 << 20
 MAX_MESSAGE_CHARS = 2_000
 MAX_TRACEBACK_CHARS = 4_096
@@ -185,7 +186,7 @@ def read_error(path: str | None) -> Status | None:
 
 
 def supervise(status_path: str, log: str | None, become: Become) -> int:
-    """Run one rank from its start to its recorded end."""
+    """Run one rank from its start to its recorded end, and end as it did: a scheduler above sees nothing but that."""
     if not claim(status_path):
         return ALREADY_STARTED
     status = initial_status(os.environ, log)
@@ -199,7 +200,7 @@ def supervise(status_path: str, log: str | None, become: Become) -> int:
     if error and (exit_code or number):
         status["error"] = error
     write_status(status_path, status)
-    return 0
+    return SIGNAL_BASE + number if number else exit_code or 0
 
 
 def parse(arguments: Sequence[str]) -> tuple[str, str | None, list[str]]:

@@ -1,4 +1,4 @@
-"""A stand-in agent and a launcher over three local nodes, for the tests of this folder and its neighbours."""
+"""A stand-in agent and a launcher over a few nodes, for the tests of this folder and its neighbours."""
 
 import json
 import os
@@ -11,9 +11,8 @@ from pathlib import Path
 
 from middlewatch_agent.config import AgentConfig
 from middlewatch_agent.context import Command, Outcome
-from middlewatch_agent.launcher import Service, processes
+from middlewatch_agent.launcher import Service, adapter, plan, processes
 from middlewatch_agent.launcher import config as launcher_config
-from middlewatch_agent.launcher.local import LocalLauncher
 
 SLEEP = "import time; time.sleep(60)"
 
@@ -61,10 +60,12 @@ class StandInContext:
 
 
 class Cluster:
-    """A launcher over a few local nodes whose ranks run a short Python text."""
+    """A launcher over a few nodes whose ranks run a short Python text; `head` begins its launcher.toml."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nodes: tuple[str, ...] = ("n01", "n02", "n03"), head: str = "") -> None:
         self.folder = folder
+        self.nodes = nodes
+        self.head = head
         self.context = StandInContext(folder / "head")
         self.program = folder / "rank.py"
         self.toml = folder / "launcher.toml"
@@ -82,9 +83,9 @@ class Cluster:
         self.program.write_text(program)
         quick = [] if preload else ["-S"]
         command = json.dumps([sys.executable, *quick, str(self.program)])
-        nodes = "".join(f'[nodes.n0{number}]\nstate_dir = "n0{number}"\n' for number in (1, 2, 3))
+        nodes = "".join(f'[nodes.{name}]\nstate_dir = "{name}"\n' for name in self.nodes)
         self.toml.write_text(
-            f'[runs.demo]\ncommand = {command}\ncheckpoint_dir = "ck"\ngrace_s = {grace_s}\n'
+            f'{self.head}\n[runs.demo]\ncommand = {command}\ncheckpoint_dir = "ck"\ngrace_s = {grace_s}\n'
             f"ranks_per_node = {ranks_per_node}\npreload = {json.dumps(preload)}\n"
             f"supports = {json.dumps(supports)}\n{nodes}"
         )
@@ -93,39 +94,46 @@ class Cluster:
     def open(self) -> None:
         """Start the launcher anew, as a restarted agent does: nothing but the disk is remembered."""
         if hasattr(self, "launcher"):
-            self.launcher._spawner.close()
-        self.launcher = LocalLauncher(launcher_config.load(self.toml), self.folder / "head" / "launcher")
+            self.launcher.close()
+        self.config = launcher_config.load(self.toml)
+        self.launcher = adapter(self.config, self.folder / "head" / "launcher")
         self.service = Service(self.context, self.launcher)
 
     def command(self, kind: str, **args: object) -> Outcome:
         handler = {"attempt.start": self.service.start, "attempt.stop": self.service.stop}.get(kind, self.service.scan)
         return handler(Command(command_id="c1", kind=kind, args=args))
 
-    def start(self, attempt: int = 1, nodes: tuple[str, ...] = ("n01", "n02"), step: int = 0) -> Outcome:
-        return self.command("attempt.start", run="demo", attempt=attempt, nodes=list(nodes), resume={"step": step})
+    def start(self, attempt: int = 1, nodes: tuple[str, ...] | None = None, step: int = 0) -> Outcome:
+        wanted = list(nodes or self.nodes[:2])
+        return self.command("attempt.start", run="demo", attempt=attempt, nodes=wanted, resume={"step": step})
 
     def stop(self, attempt: int = 1, **args: object) -> Outcome:
         return self.command("attempt.stop", run="demo", attempt=attempt, **args)
 
     def status(self, rank: int, attempt: int = 1) -> dict:
-        found = list(self.folder.glob(f"n0*/ranks/demo.{attempt}.{rank}.json"))
+        found = list(self.folder.glob(f"n*/ranks/demo.{attempt}.{rank}.json"))
         return json.loads(found[0].read_text()) if found else {}
 
     def pid(self, rank: int, attempt: int = 1) -> int:
         return int(wait_for(lambda: self.status(rank, attempt).get("pid")))
 
     def living(self) -> list[processes.RankProcess]:
-        return processes.of_run("demo", self.launcher._sockets)
+        return processes.of_run("demo", plan.sockets(self.config))
 
-    def exited(self) -> dict:
+    def told(self, kind: str) -> dict:
+        """The first event of a kind, waited for."""
+
         def look() -> dict | None:
             self.service.tell()
-            return next(iter(self.context.of("attempt.exited")), None)
+            return next(iter(self.context.of(kind)), None)
 
         return wait_for(look)
 
+    def exited(self) -> dict:
+        return self.told("attempt.exited")
+
     def close(self) -> None:
-        self.launcher._spawner.close()
+        self.launcher.close()
         wait_for(self._ended)
 
     def _ended(self) -> bool:

@@ -7,16 +7,21 @@ over the control plane can start and stop the owner's runs, and nothing else.
 
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
 from middlewatch_agent.launcher.base import RefusedError
+from middlewatch_agent.launcher.slurm import hostlist
+from middlewatch_agent.launcher.slurm.settings import SlurmConfig
 
 MAX_CONFIG_BYTES = 1 << 20
 MAX_RANKS_PER_NODE = 64
 MAX_GRACE_S = 600.0
+NODE = "{node}"
+"""Stands for the name of the node in its `state_dir`."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
@@ -36,14 +41,15 @@ class RunConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only
     grace_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_GRACE_S)] = 2.0
     folder: Text | None = None
     """Working folder of the ranks; without it the folder of launcher.toml."""
-    supports: list[Literal["skip_batches"]] = []
-    """What the workload can do: `skip_batches` leaves batches out as MIDDLEWATCH_SKIP_BATCHES says."""
+    supports: list[Literal["skip_batches", "save_now", "stop_now"]] = []
+    """What the workload can do: `skip_batches` leaves batches out as MIDDLEWATCH_SKIP_BATCHES says, `save_now`
+    and `stop_now` ask the hooks whether a save or an end is wanted."""
     preload: list[Text] = []
     """Modules imported once, in a process that ranks are forked from; the command must be Python and a script."""
 
 
 class NodeConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """One node that the local adapter plays, by the state folder of its agent."""
+    """Where a node's agent keeps its state: its socket and `ranks/`."""
 
     state_dir: Text
 
@@ -53,7 +59,8 @@ class LauncherConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
 
     runs: dict[str, RunConfig]
     nodes: dict[str, NodeConfig]
-    scheduler: Literal["local"] = "local"
+    scheduler: Literal["local", "slurm"] = "local"
+    slurm: SlurmConfig = SlurmConfig()
 
     def run(self, name: str) -> RunConfig:
         """The run of that name. Raises RefusedError where the owner configured none."""
@@ -79,7 +86,8 @@ def load(path: Path) -> LauncherConfig:
         raise ConfigError(f"{path}: larger than {MAX_CONFIG_BYTES} bytes")
     try:
         config = msgspec.convert(tomllib.loads(text.decode()), LauncherConfig)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        config = msgspec.structs.replace(config, nodes=_expanded(config.nodes))
+    except (ValueError, msgspec.ValidationError) as error:  # also of the text and of TOML
         raise ConfigError(f"{path}: {error}") from error
     for name in (*config.runs, *config.nodes):
         if not NAME.fullmatch(name):
@@ -88,6 +96,11 @@ def load(path: Path) -> LauncherConfig:
         if run.preload and not _is_script(run.command):
             raise ConfigError(f"{path}: runs.{name}.preload needs a command of a Python interpreter and a script")
     return _absolute(config, path.absolute().parent)
+
+
+def _expanded(nodes: Mapping[str, NodeConfig]) -> dict[str, NodeConfig]:
+    """Let `nodes."n[1-4]"` stand for four nodes. Raises ValueError."""
+    return {name: node for text, node in nodes.items() for name in hostlist.expand(text) or [text]}
 
 
 def _is_script(command: list[str]) -> bool:
@@ -101,5 +114,8 @@ def _absolute(config: LauncherConfig, base: Path) -> LauncherConfig:
         )
         for name, run in config.runs.items()
     }
-    nodes = {name: NodeConfig(state_dir=str(base / node.state_dir)) for name, node in config.nodes.items()}
+    nodes = {
+        name: NodeConfig(state_dir=str(base / node.state_dir.replace(NODE, name)))
+        for name, node in config.nodes.items()
+    }
     return msgspec.structs.replace(config, runs=runs, nodes=nodes)

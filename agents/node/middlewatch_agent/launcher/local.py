@@ -6,8 +6,6 @@ and takes them up again. One rank's end does not end the others here: whether th
 attempt is lost is judged by the control plane, which has the evidence of all nodes.
 """
 
-import json
-import subprocess
 import sys
 import threading
 import time
@@ -16,8 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from middlewatch_agent.dcp import scan as dcp_scan
-from middlewatch_agent.launcher import plan, processes, tidy
+from middlewatch_agent.launcher import plan, processes, repeats, scanning, tidy
 from middlewatch_agent.launcher.base import RefusedError, Report, Started, StartError, StartRequest, Stopped
 from middlewatch_agent.launcher.config import LauncherConfig
 from middlewatch_agent.launcher.records import (
@@ -36,9 +33,6 @@ RESUME_START_MS = 30_000
 """A start that was cut short by the agent's death is finished within this age, else given up."""
 SETTLE_S = 5.0
 SETTLE_LOOK_S = 0.01
-SCAN_TIMEOUT_S = 20.0
-MAX_SCAN_BYTES = 4 << 20
-MAX_NEWEST = 100
 SIGNAL_BASE = 128
 
 
@@ -60,25 +54,10 @@ class LocalLauncher:
     def start(self, request: StartRequest, *, now_ms: int) -> Started:
         """Start an attempt, once however often it is asked."""
         with self._lock:
-            record = self._again(request) or self._new(request, now_ms=now_ms)
+            record = repeats.again(self._records.newest(request.run), request) or self._new(request, now_ms=now_ms)
             if record.state == "starting":
                 self._spawn_all(record)
             return Started(job_id=record.job_id, world_size=record.world_size)
-
-    def _again(self, request: StartRequest) -> AttemptRecord | None:
-        newest = self._records.newest(request.run)
-        if newest is None or newest.attempt < request.attempt:
-            return None
-        if newest.why:
-            raise StartError(newest.why)
-        if newest.attempt > request.attempt:
-            raise RefusedError(f"attempt {newest.attempt} of run {request.run} is newer than {request.attempt}")
-        if newest.state == "ended" and not newest.started_told:
-            raise RefusedError(f"attempt {request.attempt} of run {request.run} was stopped before it started")
-        asked = (request.nodes, request.resume_step, request.skip)
-        if (tuple(newest.nodes), newest.resume_step, newest.skip) != asked:
-            raise RefusedError(f"attempt {request.attempt} of run {request.run} was started with other nodes or step")
-        return newest
 
     def _new(self, request: StartRequest, *, now_ms: int) -> AttemptRecord:
         record = plan.attempt_record(self._config, request, now_ms=now_ms)
@@ -126,7 +105,7 @@ class LocalLauncher:
     def _ask_to_stop(self, run: str, attempt: int) -> None:
         record = self._records.newest(run)
         if record is None or (record.attempt < attempt and record.exited_told):
-            self._records.save(_never_started(run, attempt))
+            self._records.save(repeats.never_started(run, attempt))
         elif record.attempt == attempt and record.state != "ended" and self._ends(record, 0) is None:
             record.stop_asked = True
             self._records.save(record)
@@ -179,6 +158,13 @@ class LocalLauncher:
                 else:
                     self._give_up(record)
 
+    def close(self) -> None:
+        """End warm processes; ranks live on."""
+        self._spawner.close()
+
+    def reader(self) -> None:
+        """Have nothing to see: the launcher is the scheduler."""
+
     def _give_up(self, record: AttemptRecord) -> None:
         processes.end(lambda: processes.of_run(record.run, self._sockets, record.attempt), 0.0)
         record.state, record.why = "running", "the launcher died while it started the attempt"
@@ -191,7 +177,7 @@ class LocalLauncher:
     def _reports(self, record: AttemptRecord, now_ms: int) -> list[Report]:
         if record.state != "running":
             return []
-        due = [] if record.started_told else [_started(record)]
+        due = [] if record.started_told else [repeats.started(record, self.scheduler)]
         ends = self._ends(record, now_ms)
         return due if ends is None else [*due, _exited(record, ends)]
 
@@ -205,38 +191,7 @@ class LocalLauncher:
 
     def scan(self, run: str, newest: int) -> Sequence[dict[str, Any]]:
         """Judge the newest checkpoints in a process of its own. Raises StartError where it fails."""
-        folder = self._config.run(run).checkpoint_dir
-        live = ["--live"] if processes.of_run(run, self._sockets) else []
-        command = [sys.executable, "-m", dcp_scan.__name__, folder, str(min(max(newest, 1), MAX_NEWEST)), *live]
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=SCAN_TIMEOUT_S, check=True)
-            found = json.loads(done.stdout[:MAX_SCAN_BYTES])
-        except subprocess.TimeoutExpired as error:
-            raise StartError(f"the scan of {folder} took longer than {SCAN_TIMEOUT_S:.0f} s") from error
-        except subprocess.CalledProcessError as error:
-            raise StartError(f"the scan of {folder} ended {error.returncode}: {error.stderr[-500:]!r}") from error
-        return list(found)
-
-
-def _never_started(run: str, attempt: int) -> AttemptRecord:
-    """Remember a stop that overtook its start, so that the late start is refused."""
-    return AttemptRecord(
-        run=run, attempt=attempt, nodes=[], resume_step=0, resume_path=None, master_port=0,
-        started_at_ms=0, ranks=[], state="ended", stop_asked=True, exited_told=True,
-    )  # fmt: skip
-
-
-def _started(record: AttemptRecord) -> Report:
-    resume = {"step": record.resume_step, "path": record.resume_path, "tier": "persistent"}
-    data = {
-        "scheduler": LocalLauncher.scheduler,
-        "job_id": record.job_id,
-        "nodes": record.nodes,
-        "world_size": record.world_size,
-        "resume": resume if record.resume_step else {"step": 0},
-        "supports": record.supports,
-    }
-    return Report(kind="attempt.started", run=record.run, attempt=record.attempt, data=data)
+        return scanning.scan(self._config, run, newest, live=bool(processes.of_run(run, self._sockets)))
 
 
 def _exited(record: AttemptRecord, ends: Sequence[RankEnd]) -> Report:

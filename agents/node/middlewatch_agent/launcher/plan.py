@@ -3,7 +3,7 @@
 import hashlib
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from middlewatch_agent.launcher.base import RefusedError, StartRequest
@@ -35,14 +35,8 @@ def checkpoint_path(config: LauncherConfig, run: str, step: int) -> str | None:
 
 def attempt_record(config: LauncherConfig, request: StartRequest, *, now_ms: int) -> AttemptRecord:
     """Lay out an attempt: ranks in the order of its nodes. Raises RefusedError for what is not configured."""
-    per_node = config.run(request.run).ranks_per_node
     if not request.nodes or len(set(request.nodes)) != len(request.nodes):
         raise RefusedError("nodes: an attempt needs at least one node and each only once")
-    ranks = [
-        _rank(config, request, node, index * per_node + local_rank, local_rank)
-        for index, node in enumerate(request.nodes)
-        for local_rank in range(per_node)
-    ]
     return AttemptRecord(
         run=request.run,
         attempt=request.attempt,
@@ -53,8 +47,18 @@ def attempt_record(config: LauncherConfig, request: StartRequest, *, now_ms: int
         supports=list(config.run(request.run).supports),
         master_port=free_port(),
         started_at_ms=now_ms,
-        ranks=ranks,
+        ranks=ranks(config, request.run, request.attempt, request.nodes),
     )
+
+
+def ranks(config: LauncherConfig, run: str, attempt: int, nodes: Sequence[str]) -> list[RankRecord]:
+    """Number the ranks in the order of the nodes."""
+    per_node = config.run(run).ranks_per_node
+    return [
+        _rank(config, f"{run}.{attempt}", node, index * per_node + local_rank, local_rank)
+        for index, node in enumerate(nodes)
+        for local_rank in range(per_node)
+    ]
 
 
 def _skip(config: LauncherConfig, request: StartRequest) -> tuple[int, int] | None:
@@ -67,8 +71,8 @@ def _skip(config: LauncherConfig, request: StartRequest) -> tuple[int, int] | No
     return request.skip
 
 
-def _rank(config: LauncherConfig, request: StartRequest, node: str, rank: int, local_rank: int) -> RankRecord:
-    status = Path(config.node(node).state_dir) / "ranks" / f"{request.run}.{request.attempt}.{rank}.json"
+def _rank(config: LauncherConfig, name: str, node: str, rank: int, local_rank: int) -> RankRecord:
+    status = Path(config.node(node).state_dir) / "ranks" / f"{name}.{rank}.json"
     return RankRecord(rank=rank, local_rank=local_rank, node=node, status=str(status))
 
 
@@ -108,7 +112,7 @@ def environment(
         "RANK": str(rank.rank),
         "LOCAL_RANK": str(rank.local_rank),
         "WORLD_SIZE": str(record.world_size),
-        "MASTER_ADDR": MASTER_ADDR,
+        "MASTER_ADDR": record.master_addr,
         "MASTER_PORT": str(record.master_port),
         "TORCHELASTIC_ERROR_FILE": f"{os.path.splitext(rank.status)[0]}.error",  # noqa: PTH122 (a name may hold dots)
         "MIDDLEWATCH_RUN": record.run,

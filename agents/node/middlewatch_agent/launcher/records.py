@@ -38,6 +38,7 @@ class AttemptRecord(msgspec.Struct, kw_only=True):
     skip: tuple[int, int] | None = None
     supports: list[str] = []
     master_port: int
+    master_addr: str = "127.0.0.1"
     started_at_ms: int
     ranks: list[RankRecord]
     state: Literal["starting", "running", "ended"] = "starting"
@@ -45,11 +46,14 @@ class AttemptRecord(msgspec.Struct, kw_only=True):
     started_told: bool = False
     exited_told: bool = False
     why: str = ""
+    job: str = ""
+    """The scheduler's own name of it, where it has one."""
+    exclude: list[str] = []
 
     @property
     def job_id(self) -> str:
         """Name of the attempt at the scheduler."""
-        return f"{self.run}.{self.attempt}"
+        return self.job or f"{self.run}.{self.attempt}"
 
     @property
     def world_size(self) -> int:

@@ -34,6 +34,26 @@ class Order:
     log: str
 
 
+def order(config: LauncherConfig, record: AttemptRecord, rank: RankRecord) -> Order:
+    """Lay out the start of a rank, and make the folders that it needs on its node."""
+    run, state_dir = config.run(record.run), Path(config.node(rank.node).state_dir)
+    for name in FOLDERS:
+        (state_dir / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    environ = plan.environment(config, record, rank, os.environ)
+    return Order(
+        command=run.command,
+        environ=environ | {shim.STATUS: rank.status},
+        folder=run.folder or ".",
+        status=rank.status,
+        log=str(plan.log_file(config, record, rank)),
+    )
+
+
+def shim_command(order: Order) -> list[str]:
+    """What starts the shim of a rank."""
+    return [sys.executable, "-m", shim.__name__, "--status", order.status, "--log", order.log, "--", *order.command]
+
+
 class Spawner:
     """Starts shims. Not locked: its one user holds a lock."""
 
@@ -50,10 +70,10 @@ class Spawner:
 
     def spawn(self, record: AttemptRecord, rank: RankRecord) -> None:
         """Start one rank under its shim. Raises OSError."""
-        order = self._order(record, rank)
+        wanted = order(self._config, record, rank)
         process = self._warm_process(record.run)
-        if process is None or not process.start(order):
-            self._start_anew(order)
+        if process is None or not process.start(wanted):
+            self._start_anew(wanted)
 
     def reap(self) -> None:
         """Take leave of shims that have ended."""
@@ -64,23 +84,8 @@ class Spawner:
         for process in self._warm.values():
             process.close()
 
-    def _order(self, record: AttemptRecord, rank: RankRecord) -> Order:
-        run, state_dir = self._config.run(record.run), Path(self._config.node(rank.node).state_dir)
-        for name in FOLDERS:
-            (state_dir / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        environ = plan.environment(self._config, record, rank, os.environ)
-        return Order(
-            command=run.command,
-            environ=environ | {shim.STATUS: rank.status},
-            folder=run.folder or ".",
-            status=rank.status,
-            log=str(plan.log_file(self._config, record, rank)),
-        )
-
     def _start_anew(self, order: Order) -> None:
-        command = [
-            sys.executable, "-m", shim.__name__, "--status", order.status, "--log", order.log, "--", *order.command,
-        ]  # fmt: skip
+        command = shim_command(order)
         with Path(order.log).open("ab") as out:
             process = subprocess.Popen(
                 command,

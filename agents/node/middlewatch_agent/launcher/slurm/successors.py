@@ -1,0 +1,81 @@
+"""Keep jobs queued behind a run's job, and let one that begins become the run's next attempt.
+
+A successor is submitted with a dependency on the job before it, so it keeps its place in
+the queue, and waits inside its script for an order: only the launcher knows which
+attempt it is and where it starts from. What is wanted is written down; what exists is
+asked of Slurm, so a lost answer or a restart costs at most one job too many, which goes.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from middlewatch_agent.files import private_folder, write_private
+from middlewatch_agent.launcher.records import AttemptRecord
+from middlewatch_agent.launcher.slurm.tools import Tools
+from middlewatch_agent.launcher.slurm.view import PENDING, Job
+
+AT_ONCE = frozenset({"timeout", "preempted"})
+"""Ends after which nobody needs to judge anything: the successor goes on."""
+NEVER = frozenset({"completed", "killed"})
+"""Ends after which a successor has nothing to do: finished is finished, and whoever stopped a run meant it."""
+
+
+class Wish(msgspec.Struct, kw_only=True):
+    """What is wanted for a run."""
+
+    count: int = 0
+    exclude: list[str] = []
+    held: bool = False
+
+
+class Wishes:
+    """The wishes of all runs, one small file each."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep them in `folder`."""
+        self._folder = private_folder(folder)
+
+    def of(self, run: str) -> Wish:
+        """What is wanted for a run."""
+        path = self._folder / f"{run}.json"
+        return msgspec.json.decode(path.read_bytes(), type=Wish) if path.exists() else Wish()
+
+    def save(self, run: str, wish: Wish) -> None:
+        """Remember it."""
+        write_private(self._folder / f"{run}.json", msgspec.json.encode(wish).decode())
+
+
+def waiting(jobs: Mapping[str, Job], mark: str) -> list[Job]:
+    """The successors that wait, in the order of their submission."""
+    found = [job for job in jobs.values() if job.comment == mark and job.state == PENDING]
+    return sorted(found, key=lambda job: int(job.job_id))
+
+
+def begun(jobs: Mapping[str, Job], mark: str, orders: Path) -> list[Job]:
+    """The successors that hold nodes and have no order yet."""
+    found = [job for job in jobs.values() if job.comment == mark and job.active and job.state != PENDING]
+    return [job for job in found if not os.path.exists(orders / f"{job.job_id}.json")]  # noqa: PTH110
+
+
+def may_begin(before: AttemptRecord, reason: str, waited_s: float, order_s: float) -> bool | None:
+    """Whether a successor goes on after an attempt that ended so; None: not yet, the control plane may have a word.
+
+    After a fault the control plane restarts the run itself, on nodes of its choice, and
+    this successor then goes. Where it has not spoken for `order_s`, it is likely gone
+    too, and the run goes on without it.
+    """
+    if before.stop_asked or reason in NEVER:
+        return False
+    if reason in AT_ONCE or waited_s >= order_s:
+        return True
+    return None
+
+
+def rechain(tools: Tools, jobs: Sequence[Job], before: str, exclude: Sequence[str]) -> None:
+    """Let waiting jobs follow `before`, each the one ahead of it, and keep them off `exclude`; numbers and age stay."""
+    for job in jobs:
+        tools.update_job(job.job_id, dependency=f"afterany:{before}", excnodelist=",".join(exclude))
+        before = job.job_id

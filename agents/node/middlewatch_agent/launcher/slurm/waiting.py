@@ -1,0 +1,158 @@
+"""Carry out what is wanted of a run's successors: keep them queued, hold them, and let one go on."""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from middlewatch_agent.launcher import plan, scanning
+from middlewatch_agent.launcher.base import RefusedError, StartError, StartRequest
+from middlewatch_agent.launcher.records import AttemptRecord
+from middlewatch_agent.launcher.slurm import ends, orders, script, successors
+from middlewatch_agent.launcher.slurm.site import Site
+from middlewatch_agent.launcher.slurm.successors import Wish, Wishes
+from middlewatch_agent.launcher.slurm.tools import ToolError, UnknownError
+from middlewatch_agent.launcher.slurm.view import Job
+
+log = logging.getLogger(__name__)
+
+
+class Waiting:
+    """The queued jobs of all runs. Not locked: its one user holds a lock."""
+
+    def __init__(self, site: Site, wishes: Wishes) -> None:
+        """Remember wishes in `wishes`."""
+        self._site = site
+        self._wishes = wishes
+        self._begun_ms: dict[str, int] = {}
+
+    # what people and runbooks ask for
+
+    def keep(self, run: str, count: int, exclude: list[str]) -> dict[str, object]:
+        """Keep `count` jobs queued behind the run's. Raises UnknownError, ToolError or RefusedError."""
+        record = self._site.records.newest(run)
+        if count and (record is None or record.state != "running"):
+            raise RefusedError(f"run {run} has no job that another could follow")
+        self._wishes.save(run, Wish(count=count, exclude=sorted(exclude), held=self._wishes.of(run).held))
+        self._match(run, self._fresh())
+        return {"successors": [job.job_id for job in self._queue(run, self._fresh())]}
+
+    def hold(self, run: str, *, held: bool) -> dict[str, object]:
+        """Hold or release every job of a run that waits; the place in the queue stays."""
+        wish = self._wishes.of(run)
+        self._wishes.save(run, Wish(count=wish.count, exclude=wish.exclude, held=held))
+        mark, act = (
+            self._site.mark(run, None).removesuffix(script.NEXT),
+            self._site.tools.hold if held else self._site.tools.release,
+        )
+        found = [job for job in self._fresh().values() if job.comment.startswith(mark) and job.state == "PENDING"]
+        for job in found:
+            act(job.job_id)
+        return {"held" if held else "released": [job.job_id for job in found]}
+
+    # what follows from attempts
+
+    def excluded(self, run: str) -> list[str]:
+        """Nodes that no job of the run may use."""
+        return self._wishes.of(run).exclude
+
+    def queued(self, run: str) -> list[Job]:
+        """The successors that wait, in the newest picture."""
+        return self._queue(run, self._site.world.jobs)
+
+    def make_way(self, run: str) -> None:
+        """Let an attempt that was asked for have the nodes of a successor that began without knowing what it is."""
+        for job in successors.begun(self._fresh(), self._site.mark(run, None), self._site.orders):
+            self._site.tools.cancel(job.job_id)
+
+    def follow(self, record: AttemptRecord) -> None:
+        """Let the waiting jobs follow a new attempt."""
+        jobs, wish = self._queue(record.run, self._fresh()), self._wishes.of(record.run)
+        successors.rechain(self._site.tools, jobs, record.job, wish.exclude)
+        if not wish.held:
+            self.each(jobs, self._site.tools.release)
+
+    def pause(self, run: str) -> None:
+        """Keep the waiting jobs from beginning when the attempt is ended on purpose."""
+        self.each(self.queued(run), self._site.tools.hold)
+
+    def tend(self, now_ms: int) -> None:
+        """Keep every run's queue as it is wanted, and give an order to a successor that may go on."""
+        for record in self._site.newest():
+            try:
+                self._tend(record, now_ms)
+            except (UnknownError, ToolError, StartError, RefusedError) as error:
+                log.warning("The queue of run %s could not be kept: %s", record.run, error)
+
+    def _tend(self, record: AttemptRecord, now_ms: int) -> None:
+        site, job = self._site, self._site.job_of(record)
+        if job is not None and job.active and record.state == "running":
+            self._match(record.run, site.world.jobs)
+            return
+        if job is None or not record.exited_told:
+            return
+        reason = str(ends.exited(record, job, "")["reason"])
+        for waits in successors.begun(site.world.jobs, site.mark(record.run, None), site.orders):
+            waited_s = (now_ms - self._begun_ms.setdefault(waits.job_id, now_ms)) / 1000
+            may = successors.may_begin(record, reason, waited_s, site.config.slurm.order_s)
+            if may is None:
+                return
+            if not may:
+                site.tools.cancel(waits.job_id)
+                continue
+            self._order(record, waits, now_ms)
+            return
+        if reason in successors.NEVER:
+            self.each(self.queued(record.run), site.tools.cancel if reason == "completed" else site.tools.hold)
+
+    def _order(self, before: AttemptRecord, job: Job, now_ms: int) -> None:
+        """Make a job that has begun the run's next attempt."""
+        site = self._site
+        step = scanning.newest_complete(site.config, before.run)
+        request = StartRequest(run=before.run, attempt=before.attempt + 1, nodes=job.nodes, resume_step=step)
+        record = plan.attempt_record(site.config, request, now_ms=now_ms)
+        node = site.world.nodes.get(job.nodes[0])
+        record.master_addr = node.address if node else job.nodes[0]
+        record.master_port = script.port(site.config.slurm, site.mark(before.run, request.attempt))
+        record.job, record.state, record.exclude = job.job_id, "running", self.excluded(before.run)
+        text = orders.encode(site.config, record)
+        site.records.save(record)
+        orders.give(site.orders, job.job_id, text)
+        orders.forget(site.orders, site.world.jobs)
+
+    # the queue
+
+    def _fresh(self) -> dict[str, Job]:
+        return {job.job_id: job for job in self._site.tools.jobs()}
+
+    def _queue(self, run: str, jobs: Mapping[str, Job]) -> list[Job]:
+        return successors.waiting(jobs, self._site.mark(run, None))
+
+    def _match(self, run: str, jobs: Mapping[str, Job]) -> None:
+        """Submit what is missing at the end of the chain, cancel what is too much, and keep off what is excluded."""
+        record, wish, queue = self._site.records.newest(run), self._wishes.of(run), self._queue(run, jobs)
+        if record is None:
+            return
+        self.each(queue[wish.count :], self._site.tools.cancel)
+        queue = queue[: wish.count]
+        for job in queue:
+            if set(job.excluded) != set(wish.exclude):
+                self._site.tools.update_job(job.job_id, excnodelist=",".join(wish.exclude))
+        last = queue[-1].job_id if queue else record.job
+        for _ in range(wish.count - len(queue)):
+            last = self._site.submit(run, self._successor(record, wish, last))
+            if wish.held:
+                self._site.tools.hold(last)
+
+    def _successor(self, record: AttemptRecord, wish: Wish, after: str) -> script.Job:
+        return script.Job(
+            mark=self._site.mark(record.run, None), name=f"{record.run}.{script.NEXT}", count=len(record.nodes),
+            ranks_per_node=self._site.config.run(record.run).ranks_per_node, order=str(self._site.orders),
+            exclude=wish.exclude, after=after, waits=True,
+        )  # fmt: skip
+
+    def each(self, jobs: list[Job], act: Callable[[str], None]) -> None:
+        """Act on jobs of which one may have gone meanwhile."""
+        for job in jobs:
+            try:
+                act(job.job_id)
+            except ToolError as error:
+                log.info("Job %s: %s", job.job_id, error)
