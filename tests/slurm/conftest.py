@@ -6,8 +6,18 @@ from pathlib import Path
 import pytest
 
 from controlplane.demo import slurm_lab
-from controlplane.demo.slurm_lab import SlurmLab
+from controlplane.demo.slurm_lab import NODES, SlurmLab
+from tests.agent.launcher.stage import Cluster
 
+HEAD = """
+scheduler = "slurm"
+[slurm]
+conf = "{conf}"
+poll_s = 0.1
+tool_s = 6
+fence_s = 1.5
+order_s = 1.0
+"""
 HERE = Path(__file__).parent
 
 
@@ -32,3 +42,12 @@ def lab(running_lab: SlurmLab) -> SlurmLab:
     """Four idle nodes and an empty queue, whatever the test before has left."""
     running_lab.clean()
     return running_lab
+
+
+@pytest.fixture
+def site(lab: SlurmLab, tmp_path: Path) -> Iterator[Cluster]:
+    """A launcher at the head of the four nodes, whose ranks run a short Python text."""
+    made = Cluster(tmp_path, NODES, HEAD.format(conf=lab.config))
+    yield made
+    lab.clean()
+    made.close()
