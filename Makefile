@@ -14,7 +14,7 @@ digest = $(shell { pwd; cat requirements/lock/*.txt agents/*/pyproject.toml; } |
 STAMP := .venv/installed-$(digest)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test bench lint types lock clean chromium slurm
+.PHONY: help demo serve test soak bench lint types lock clean chromium slurm
 
 help: ## tell what can be typed
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,9 @@ serve: $(STAMP).run ## run the control plane alone; its data are in MIDDLEWATCH_
 
 test: $(STAMP).dev chromium slurm ## prove that everything works (all tests, on real servers)
 	@$(PY) -m pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --reruns 1 --reruns-delay 2 -rR $(TESTS) $(ARGS)
+
+soak: $(STAMP).dev ## kill whatever may die at random during fifty recoveries (an hour)
+	@MIDDLEWATCH_SOAK=$${MIDDLEWATCH_SOAK:-50} $(PY) -m pytest -q -p no:randomly tests/trouble/test_random_kills.py $(ARGS)
 
 bench: $(STAMP).dev ## measure every figure that the README states
 	@for file in $(BENCH); do echo "== $$file"; $(PY) $$file || exit 1; done
