@@ -1,0 +1,1 @@
+"""Who is told of what, when, how often, and in which words."""
