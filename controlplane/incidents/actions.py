@@ -20,6 +20,7 @@ from controlplane.incidents.models import Incident, IncidentState, Silence
 from controlplane.incidents.record import record
 from controlplane.incidents.settle import settle
 from controlplane.incidents.telling import shown, stream, tell_both
+from controlplane.notify import actions as notify
 from controlplane.runs.book import Book
 from controlplane.runs.models import Run
 
@@ -44,6 +45,7 @@ def acknowledge(incident: Incident, by: str, now: datetime) -> None:
         book.tell(stream(incident), "acknowledge", f"{by} acknowledged the incident. The runbook goes on.")
         book.write()
         links.revoke(stream(incident), now, purpose="acknowledge")
+        notify.acknowledged(stream(incident), by, now)
         shown(incident)
     incident.acknowledged_at, incident.acknowledged_by = now, by
 
@@ -117,6 +119,7 @@ def mitigate(
     moved = bool(open_one.update(state=IncidentState.MITIGATED, mitigated_at=now))
     incident.refresh_from_db()
     if moved:
+        notify.ended(stream(incident), now)
         tell_both(incident, "mitigated", sentence, book, key=f"incident:{incident.pk}:mitigated")
     return moved
 
@@ -129,6 +132,7 @@ def resolve(incident: Incident, sentence: str, now: datetime, *, book: Book, roo
         return False
     incident.refresh_from_db()
     links.revoke(stream(incident), now)
+    notify.ended(stream(incident), now)
     tell_both(incident, "resolved", sentence, book, key=f"incident:{incident.pk}:resolved")
     return True
 

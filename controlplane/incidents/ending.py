@@ -9,6 +9,7 @@ from controlplane.domain.diagnosis.inhibit import family_of
 from controlplane.domain.findings import Stage
 from controlplane.incidents.models import Finding, Incident, IncidentState
 from controlplane.incidents.telling import stream, tell_both
+from controlplane.notify import actions as notify
 from controlplane.runs.book import Book
 from controlplane.runs.models import Attempt, AttemptState
 
@@ -77,6 +78,7 @@ def close(incident: Incident, why: str, now: datetime, book: Book) -> bool:
     if not going.update(state=IncidentState.RESOLVED, resolved_at=now, mitigated_at=incident.mitigated_at or now):
         return False
     incident.refresh_from_db()
+    notify.ended(stream(incident), now)
     told = sentences.resolved(incident.run.name if incident.run else None, why)
     tell_both(incident, "resolved", told, book, key=f"incident:{incident.pk}:resolved")
     return True

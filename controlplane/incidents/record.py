@@ -137,10 +137,14 @@ def _tell_opened(incident: Incident, judgement: Judgement, now: datetime, book: 
 
 
 def _join(incident: Incident, run: Run | None, judgement: Judgement, now: datetime, book: Book) -> Incident:
-    """Add a finding to an incident that goes on; the same failure again opens a mitigated one once more."""
+    """Add a finding to an incident that goes on; the same failure again opens a mitigated one once more.
+
+    Whoever had acknowledged it was told that it is over, so they have to be called again.
+    """
     if comes_again(_facts(incident, run), judgement) and (judgement.attempt or 0) > (incident.attempt or 0):
         incident.state, incident.mitigated_at = IncidentState.OPEN, None
-        incident.save(update_fields=["state", "mitigated_at"])
+        incident.acknowledged_at, incident.acknowledged_by = None, ""
+        incident.save(update_fields=["state", "mitigated_at", "acknowledged_at", "acknowledged_by"])
         key = f"incident:{incident.pk}:again:{judgement.attempt}"
         tell_both(incident, "risen", sentences.again(judgement.attempt or 0), book, key=key)
     _add(incident, judgement, now)

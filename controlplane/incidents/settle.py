@@ -11,7 +11,8 @@ from controlplane.checkpoints.queries import USABLE
 from controlplane.domain.chronicle import sentences
 from controlplane.incidents.ending import close, quieten
 from controlplane.incidents.models import Incident, IncidentState
-from controlplane.incidents.telling import tell_both
+from controlplane.incidents.telling import stream, tell_both
+from controlplane.notify import actions as notify
 from controlplane.runs import queries as runs
 from controlplane.runs.book import Book
 from controlplane.runs.models import Attempt, Run, RunState
@@ -67,6 +68,7 @@ def _mitigate(incident: Incident, now: datetime, book: Book) -> bool:
     if not open_one.update(state=IncidentState.MITIGATED, mitigated_at=now):
         return False
     incident.refresh_from_db()
+    notify.ended(stream(incident), now)
     told = sentences.mitigated(incident.run.name if incident.run else "")
     tell_both(incident, "mitigated", told, book, key=f"incident:{incident.pk}:mitigated")
     return True

@@ -44,6 +44,11 @@ BASE_URL = ENV.middlewatch_base_url
 EVENT_RETENTION_DAYS = ENV.middlewatch_event_retention_days
 RUNBOOK_FOLDERS = [part.strip() for part in ENV.middlewatch_runbooks.split(",") if part.strip()]
 RUNBOOK_ACTIONS = [part.strip() for part in ENV.middlewatch_actions.split(",") if part.strip()]
+NOTIFY_ALLOW = [part.strip() for part in ENV.middlewatch_notify_allow.split(",") if part.strip()]
+RUNS_AT_ONCE = ENV.middlewatch_runs_at_once
+SPARES_KEPT = ENV.middlewatch_spares_kept
+BREAKER_RUNS = ENV.middlewatch_breaker_runs
+BREAKER_SHARE = ENV.middlewatch_breaker_share
 
 BEHIND_TLS = BASE_URL.startswith("https://")
 SESSION_COOKIE_SECURE = BEHIND_TLS
@@ -66,6 +71,7 @@ INSTALLED_APPS = [
     "controlplane.access",
     "controlplane.live",
     "controlplane.chronicle",
+    "controlplane.notify",
     "controlplane.events",
     "controlplane.fleet",
     "controlplane.runs",

@@ -5,6 +5,7 @@ and the sentence that `docs/settings.md` repeats. A wrong value stops the
 program at boot with all errors listed, not at 3 am with the first one met.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
@@ -17,6 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 LEAST_SECRET_LENGTH = 32
 MOST_RETENTION_DAYS = 3650
+_HOST = re.compile(r"[0-9A-Za-z.:_-]+(/\d{1,3})?")
 
 
 class SettingsError(Exception):
@@ -67,6 +69,13 @@ def _secret(key: str) -> str:
     return key
 
 
+def _hosts(text: str) -> str:
+    wrong = [part for part in text.split(",") if part.strip() and not _HOST.fullmatch(part.strip())]
+    if wrong:
+        raise ValueError("must hold host names, addresses and networks as 10.1.0.0/16, separated by commas")
+    return text
+
+
 class Environment(BaseSettings):
     """Settings that differ between installations."""
 
@@ -109,6 +118,34 @@ class Environment(BaseSettings):
     middlewatch_actions: str = Field(
         default="",
         description="Comma-separated Python modules with runbook actions of your own (docs/runbooks.md).",
+    )
+    middlewatch_runs_at_once: int = Field(
+        default=2,
+        ge=1,
+        le=1000,
+        description="Runs that automation may act on within 10 minutes without a person; a tenth of all if more.",
+    )
+    middlewatch_spares_kept: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="Spares that must remain free when a node is left out on a suspicion alone.",
+    )
+    middlewatch_breaker_runs: int = Field(
+        default=3,
+        ge=1,
+        le=1000,
+        description="Runs on which a runbook fails within an hour until automation only proposes, for all runs.",
+    )
+    middlewatch_breaker_share: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Share of the nodes, 4 at least, that automation takes out within a day until it only proposes.",
+    )
+    middlewatch_notify_allow: Annotated[str, AfterValidator(_hosts)] = Field(
+        default="",
+        description="Comma-separated hosts and networks in private ranges that messages may be sent to.",
     )
     middlewatch_log_level: LogLevel = Field(
         default=LogLevel.INFO,

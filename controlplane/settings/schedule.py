@@ -22,6 +22,8 @@ BEAT_SCHEDULE = {
     "sweep-runs": _every("controlplane.watch.tasks.sweep_runs", SWEEP_S),
     "sweep-fleet": _every("controlplane.watch.tasks.sweep_fleet", SWEEP_S),
     "advance-due": _every("controlplane.watch.tasks.advance_due", SWEEP_S),
+    "notify": _every("controlplane.notify.tasks.tend", SWEEP_S),
+    "signs-of-life": _every("controlplane.watch.tasks.give_signs_of_life", SWEEP_S),
     "live-flush": _every("controlplane.live.tasks.flush", SWEEP_S),
     "reconcile": _every("controlplane.watch.tasks.reconcile", RECONCILE_S),
     "housekeeping": _every("controlplane.watch.tasks.housekeeping", HOUSEKEEPING_S),

@@ -9,12 +9,15 @@ import socket
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from celery import shared_task
 from django.db import transaction
 
 from controlplane.events import partitions
 from controlplane.fleet import actions as fleet
+from controlplane.notify import deadman as dead_men
+from controlplane.notify.sender import sender
 from controlplane.quarantine import reconcile as reconciliation
 from controlplane.runbooks import actions as runbooks
 from controlplane.runbooks.queries import due
@@ -24,7 +27,7 @@ from controlplane.runs.machines import fleet_hold
 from controlplane.runs.models import Run
 from controlplane.runs.queries import awake
 from controlplane.watch import fleet as fleet_watch
-from controlplane.watch import pipeline, results
+from controlplane.watch import pipeline, results, vitals
 
 DUE_AT_ONCE = 100
 EXPIRES_S = 2.0
@@ -100,6 +103,16 @@ def reconcile() -> None:
     """Ask schedulers to follow the ledger, unless automation holds its hands off the whole fleet."""
     if not fleet_hold():
         reconciliation.reconcile(_now())
+
+
+@shared_task
+def give_signs_of_life() -> None:
+    """Tell outside addresses that we are well, where one expects it now; waits for no receiver."""
+    waiting = dead_men.due(_now())
+    if waiting:
+        unwell = vitals.unwell(_now())
+        for row in waiting:
+            sender().hand_over(f"sign of life {row}", partial(dead_men.sign, row, unwell, _now))
 
 
 @shared_task

@@ -1,0 +1,1 @@
+"""Tell people: who, by which way, until somebody answers, with proof."""

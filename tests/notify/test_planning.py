@@ -1,0 +1,166 @@
+"""A night by a given clock: who is told, when, and when it stops."""
+
+from controlplane.domain.notify.text import Told
+from controlplane.notify import actions, arranging, queries
+from controlplane.notify.models import Call, Message
+
+from .conftest import after
+
+
+def paths(receiver):
+    return [one["path"].strip("/") for one in receiver.got]
+
+
+def test_a_page_arrives_within_seconds_with_state_cost_and_what_follows(night, receiver, transport, rule, world):
+    world["incident:1"] = Told(
+        subject="incident:1", sentence="Run demo is stopped", cost="8 GPUs idle", doing="Draining"
+    )
+    rule((0, transport()))
+    night.call()
+    night.until(5)
+    assert [one["text"] for one in [receiver.json(0)]] == ["Run demo is stopped. 8 GPUs idle. Doing: draining."]
+    assert receiver.json(0)["subjects"][0]["acknowledge_url"].startswith("https://watch.example.org/")
+    assert queries.told("incident:1").messages[0].proof == "200 noted"
+
+
+def test_the_same_key_calls_once(night, receiver, transport, rule):
+    rule((0, transport()))
+    assert [night.call(), night.call()] == [True, False]
+    night.until(10)
+    assert len(receiver.got) == 1
+
+
+def test_a_storm_arrives_as_one_message(night, receiver, transport, rule):
+    rule((0, transport()))
+    for number in range(40):
+        night.call(number, run=f"run-{number % 3}")
+    night.until(30, step=3)
+    assert len(receiver.got) == 1
+    assert receiver.json()["text"].startswith("40 incidents on 3 runs; the worst: ")
+
+
+def test_a_storm_that_goes_on_arrives_once_a_minute(night, receiver, transport, rule):
+    rule((0, transport()))
+    for number in range(30):
+        night.call(number)
+        night.until(night.second + 4, step=4)
+    night.until(200, step=4)
+    assert len(receiver.got) in (3, 4)
+    assert Message.objects.filter(state="pending").count() == 0
+
+
+def test_escalation_goes_on_from_step_to_step_until_somebody_acknowledges(night, receiver, transport, rule):
+    rule((0, transport("ana")), (300, transport("ben")), (300, transport("cleo")))
+    night.call()
+    night.until(200, step=5)
+    assert paths(receiver) == ["ana"]
+    night.until(400, step=5)
+    assert paths(receiver) == ["ana", "ben"]
+    actions.acknowledged("incident:1", "ben", after(410))
+    night.until(1500, step=20)
+    assert paths(receiver) == ["ana", "ben"]
+    assert queries.told("incident:1").acknowledged_by == "ben"
+
+
+def test_an_acknowledgement_that_nothing_follows_is_reminded_of(night, receiver, transport, rule):
+    rule((0, transport("ana")), (60, transport("ben")), remind_s=600)
+    night.call()
+    night.until(10)
+    actions.acknowledged("incident:1", "ana", after(10))
+    night.until(600, step=10)
+    assert paths(receiver) == ["ana"]
+    night.until(700, step=10)
+    assert paths(receiver) == ["ana", "ana", "ben"]
+
+
+def test_a_note_is_told_once_and_escalates_to_nobody(night, receiver, transport, rule):
+    rule((0, transport("ana")), (60, transport("ben")), takes="both")
+    night.call(loud=False)
+    night.until(300, step=5)
+    assert paths(receiver) == ["ana"]
+
+
+def test_two_rules_that_name_one_place_tell_it_once(night, receiver, transport, rule):
+    ana = transport()
+    rule((0, ana))
+    rule((0, ana), name="day")
+    night.call()
+    night.until(100, step=2)
+    assert len(receiver.got) == 1
+
+
+def test_the_end_is_told_once_to_those_who_were_told(night, receiver, transport, rule, world):
+    rule((0, transport("ana")), (300, transport("ben")))
+    night.call(1)
+    night.call(2)
+    night.until(10)
+    actions.ended("incident:1", after(10))
+    night.until(20)
+    assert len(receiver.got) == 1
+    world["incident:2"] = Told(subject="incident:2", sentence="Run demo recovered after 20 s", over=True)
+    actions.ended("incident:2", after(20))
+    actions.ended("incident:2", after(21))
+    night.until(600, step=10)
+    assert [(one["path"], receiver.json(n)["kind"]) for n, one in enumerate(receiver.got)] == [
+        ("/ana", "call"), ("/ana", "ended"),
+    ]  # fmt: skip
+    assert receiver.json(0)["thread"] == receiver.json(1)["thread"]
+
+
+def test_what_is_over_before_anybody_was_told_is_told_to_nobody(night, receiver, transport, rule):
+    rule((0, transport()))
+    night.call()
+    night.until(1)
+    actions.ended("incident:1", after(1))
+    night.until(30)
+    assert receiver.got == []
+    assert set(Message.objects.values_list("state", flat=True)) == {"suppressed"}
+
+
+def test_maintenance_keeps_still_and_ends_by_itself(night, receiver, transport, rule):
+    rule((0, transport()))
+    arranging.open_window(["demo"], 10, "ana", after(0))
+    night.call(1)
+    night.call(2, run="other")
+    night.until(500, step=20)
+    assert [receiver.json(n)["subjects"][0]["subject"] for n in range(len(receiver.got))] == ["incident:2"]
+    night.until(700, step=20)
+    assert len(receiver.got) == 2
+
+
+def test_who_cannot_be_reached_is_skipped_at_once(night, receiver, transport, rule):
+    receiver.replies = [404]
+    rule((0, transport("ana")), (3600, transport("ben")))
+    night.call()
+    night.until(15)
+    assert paths(receiver) == ["ana", "ben"]
+
+
+def test_a_call_that_no_rule_wants_says_so(night, transport, rule):
+    rule((0, transport()), runs=["other"])
+    night.call()
+    night.until(2)
+    assert queries.told("incident:1").nobody
+    assert Call.objects.get().rules == 0
+
+
+def test_a_transport_or_rule_that_is_off_tells_nobody(night, receiver, transport, rule):
+    ana = transport()
+    made = rule((0, ana), (10, ana))
+    arranging.enable_transport(ana, enabled=False)
+    night.call()
+    night.until(5)
+    arranging.enable_transport(ana, enabled=True)
+    arranging.enable_rule(made, enabled=False)
+    night.until(60)
+    assert receiver.got == []
+
+
+def test_it_is_said_plainly_when_nobody_would_be_called(transport, rule):
+    assert queries.readiness(after(0)) == "Nobody will be called: there is no transport yet."
+    ana = transport()
+    assert "no rule takes the pages of all runs" in queries.readiness(after(0))
+    rule((0, ana), hours="Mon-Fri 08:00-20:00")
+    assert queries.readiness(after(0)) == "Nobody would be called on Monday at 03:00 UTC: no rule holds then."
+    rule((0, ana), name="always")
+    assert queries.readiness(after(0)) == ""
