@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.checkpoints.models import Checkpoint, CheckpointState
+from controlplane.domain.checkpoints.restore import RESTORABLE
 from controlplane.domain.signals import Signal
 from controlplane.live import actions as live
 from controlplane.runs.book import Book
@@ -147,3 +148,23 @@ def _scanned(run: Run, item: Mapping[str, Any], now: datetime) -> Checkpoint | N
         row.verified_at = now if state == CheckpointState.VERIFIED else row.verified_at
     row.save()
     return row
+
+
+def pin(run: Run, step: int) -> str | None:
+    """Keep the checkpoint of a step among those that stay; return the state it had, None when it cannot be restored.
+
+    Part of the caller's transaction.
+    """
+    row = Checkpoint.objects.select_for_update().filter(run=run, step=step, state__in=RESTORABLE).first()
+    if row is None:
+        return None
+    Checkpoint.objects.filter(pk=row.pk).update(state=CheckpointState.PINNED)
+    live.touch(f"run:{run.name}", urgent=False)
+    return row.state
+
+
+def unpin(run: Run, step: int, before: str) -> bool:
+    """Give a pinned checkpoint back the state it had; False when it is not pinned any more."""
+    pinned = Checkpoint.objects.filter(run=run, step=step, state=CheckpointState.PINNED)
+    live.touch(f"run:{run.name}", urgent=False)
+    return bool(pinned.update(state=before))

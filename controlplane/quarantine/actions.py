@@ -20,8 +20,11 @@ from controlplane.fleet import queries as fleet_queries
 from controlplane.fleet.models import Node, NodeState
 from controlplane.fleet.queries import Returned
 from controlplane.quarantine import queries
+from controlplane.quarantine.freezing import TAKES_OUT, freeze, frozen, thaw
 from controlplane.quarantine.models import LedgerEntry
 from controlplane.runs.book import Book
+
+__all__ = ["admit", "freeze", "join", "leave", "move", "quarantine", "refuse", "release", "thaw"]
 
 PERSON = "person"
 RUNBOOK = "runbook"
@@ -46,7 +49,7 @@ def move(
 
     Raises:
         NotFound: no such node.
-        Refused: a hold keeps automation away, or runbooks have quarantined too many nodes lately.
+        Refused: a hold or a freeze keeps automation away, or runbooks have quarantined too many nodes lately.
         Conflict: the node cannot go there from where it is.
     """
     with transaction.atomic():
@@ -56,6 +59,8 @@ def move(
             return written
         if node.held and actor_kind != PERSON:
             raise Refused(f"{name} is held by an operator")
+        if to in TAKES_OUT and actor_kind == RUNBOOK and (frost := frozen(now)):
+            raise Refused(f"automation takes no node out until {frost.until:%H:%M} UTC ({frost.why})")
         if to == NodeState.QUARANTINED and actor_kind == RUNBOOK:
             _check_removals(incident_id, now, strike=strike)
         entry = LedgerEntry.objects.create(

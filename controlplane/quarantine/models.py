@@ -20,3 +20,12 @@ class LedgerEntry(models.Model):
 
     class Meta:
         ordering = ["-at", "-id"]
+
+
+class Freeze(models.Model):
+    """A time in which automation takes no node out; it ends by itself."""
+
+    by = models.CharField(max_length=150, unique=True, help_text="the execution that asked for it")
+    why = models.TextField()
+    at = models.DateTimeField()
+    until = models.DateTimeField()

@@ -21,9 +21,12 @@ def execution_numbered(number: int) -> Execution:
 
 
 def live_of(run: Run) -> QuerySet[Execution]:
-    """Return the executions that work on a run now, paused ones too, oldest first."""
-    working = (*LIVE, ExecutionState.PAUSED)
-    return Execution.objects.filter(run=run, state__in=working).order_by("created_at", "pk")
+    """Return the executions that work on a run now, paused ones too, oldest first.
+
+    One that only watches what others do is none of them.
+    """
+    working = Execution.objects.filter(run=run, state__in=(*LIVE, ExecutionState.PAUSED))
+    return working.exclude(context__beside=True).order_by("created_at", "pk")
 
 
 def due(now: datetime) -> QuerySet[Execution]:

@@ -23,38 +23,14 @@ from controlplane.domain.recovery.compiling import compile_all
 from controlplane.domain.recovery.document import Document, Problem
 from controlplane.domain.recovery.runbook import Runbook
 from controlplane.runbooks import files
+from controlplane.runbooks.code import BUILT_IN_CODE
 from controlplane.runbooks.models import Definition, Execution
-from controlplane.runbooks.steps.await_boundary import AwaitBoundary
-from controlplane.runbooks.steps.await_progress import AwaitProgress
 from controlplane.runbooks.steps.base import Step
-from controlplane.runbooks.steps.choose_checkpoint import ChooseCheckpoint
-from controlplane.runbooks.steps.choose_nodes import ChooseNodes
-from controlplane.runbooks.steps.choose_rollback import ChooseRollback
-from controlplane.runbooks.steps.close import Close
-from controlplane.runbooks.steps.collect import Collect
-from controlplane.runbooks.steps.confirm import Confirm
-from controlplane.runbooks.steps.drain import Drain
-from controlplane.runbooks.steps.launch import Launch
-from controlplane.runbooks.steps.stop import Stop
 
 log = logging.getLogger(__name__)
 
 SHIPPED = Path(settings.ROOT) / "runbooks"
 LOOK_EVERY_S = 2.0
-
-_BUILT_IN_CODE: Mapping[str, Step] = {
-    "collect": Collect(),
-    "confirm": Confirm(),
-    "await_boundary": AwaitBoundary(),
-    "drain": Drain(),
-    "stop": Stop(),
-    "choose_checkpoint": ChooseCheckpoint(),
-    "choose_rollback": ChooseRollback(),
-    "choose_nodes": ChooseNodes(),
-    "launch": Launch(),
-    "await_progress": AwaitProgress(),
-    "close": Close(),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +97,7 @@ def _load(before: Mapping[str, Runbook], actions: Mapping[str, Action]) -> Loade
 def _actions() -> tuple[Mapping[str, Action], Mapping[str, Step]]:
     """Return the known actions and their code: ours, and those of the modules that the operator names."""
     known = {action.name: action for action in BUILT_IN}
-    code = dict(_BUILT_IN_CODE)
+    code = dict(BUILT_IN_CODE)
     for name in settings.RUNBOOK_ACTIONS:
         for action, step in importlib.import_module(name).ACTIONS:
             if action.name in known:

@@ -12,6 +12,7 @@ from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import Node
 from controlplane.incidents.models import IncidentState
 from controlplane.runbooks.facts import storage_doubt
+from controlplane.runbooks.holders import holder
 from controlplane.runbooks.models import ExecutionState
 from controlplane.runbooks.outcomes import End, Outcome, Still
 from controlplane.runbooks.turn import Turn
@@ -39,6 +40,8 @@ def _over(turn: Turn) -> Outcome | None:
 
 
 def _overtaken(turn: Turn) -> Outcome | None:
+    if turn.runbook.beside:
+        return None
     newest = runs.newest_attempt(turn.run)
     ours = turn.context.get("new_attempt") or turn.execution.attempt
     if newest is not None and newest.number > ours:
@@ -62,7 +65,7 @@ def _untouched(turn: Turn) -> bool:
 def _still(turn: Turn) -> Outcome | None:
     if turn.spec.action.effect is Effect.WATCHES:
         return None
-    if turn.run.held:
+    if turn.run.held and turn.run.held_by != holder(turn.execution):
         return Still("operator", f"{turn.run.held_by} holds the run")
     doubt = fleet_hold()
     if doubt:

@@ -232,11 +232,22 @@ _TABLE = (
 CLASSES: Mapping[str, IncidentClass] = {item.name: item for item in _TABLE}
 """Every class by its name, nearest to a cause first."""
 
+PLANNED = IncidentClass(
+    name="planned",
+    title="planned work",
+    meaning="a person asked for it; nothing is broken, and it counts as no interruption",
+    severity="info",
+    family=Family.ADVICE,
+)
+"""What no detector finds: the record of a runbook that a person started."""
+
 _RANKS = {name: rank for rank, name in enumerate(CLASSES)}
 
 
 def class_of(name: str) -> IncidentClass:
     """Give a class; one that a later version knows stands alone and advises."""
+    if name == PLANNED.name:
+        return PLANNED
     words = name.replace("_", " ")
     unknown = IncidentClass(name=name, title=words, meaning=words, severity="warning", family=Family.ADVICE)
     return CLASSES.get(name, unknown)

@@ -1,88 +1,18 @@
-"""What a step of a runbook may do: each action's inputs, results, words and limits, as data.
+"""The actions that a runbook file may name.
 
-A runbook file names actions and may change their limits; it cannot make a new one. So
-a file is checked completely before it is ever used: every action exists, every input
-is given by an earlier step, and every argument is of the right kind.
+A file may change their limits and words; it cannot make a new one. So a file is
+checked completely before it is ever used: every action exists, every input is given by
+an earlier step, and every argument is of the right kind. An operator's own actions come
+from modules (`controlplane.runbooks.sdk`).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Sequence
 
+from controlplane.domain.recovery.action import Action, Effect, Kind, Param, Words
+from controlplane.domain.recovery.actions_nodes import NODE_ACTIONS
+from controlplane.domain.recovery.actions_people import PEOPLE_ACTIONS
 
-class Effect(StrEnum):
-    """What an action may change; guards and approvals go by it.
-
-    `watches` changes nothing and no hold keeps it. `looks` changes nothing yet and is
-    kept by a hold. `acts` changes a run, nodes or people's pagers.
-    """
-
-    WATCHES = "watches"
-    LOOKS = "looks"
-    ACTS = "acts"
-
-
-class Kind(StrEnum):
-    """Kinds of argument."""
-
-    DURATION = "duration"
-    COUNT = "count"
-    NUMBER = "number"
-    TEXT = "text"
-    TEXTS = "texts"
-    CHOICE = "choice"
-    FLAG = "flag"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Param:
-    """One argument of an action in a file; durations are seconds once they are read."""
-
-    kind: Kind
-    about: str
-    required: bool = False
-    default: object = None
-    least: float = 0.0
-    most: float = float("inf")
-    choices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """How a step is told: `next` in the future, `doing` in the present, `done` and `failed` in the past."""
-
-    next: str
-    doing: str
-    done: str
-    failed: str
-    waits_for: str = "nothing"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """One action. `needs` and `gives` name facts of the execution's context.
-
-    `limit_s` is for one try; `retries` follow the first. `by_launcher` says that the
-    launcher carries it out. `patient` waits without touching anything and gives way to
-    more urgent work. `beside` waits for what other runbooks do and lets them work on the
-    run meanwhile. `undo` names the action that takes it back, "" where nothing can.
-    """
-
-    name: str
-    about: str
-    effect: Effect
-    words: Words
-    limit_s: float
-    retries: int = 0
-    optional: bool = False
-    needs: frozenset[str] = frozenset()
-    gives: frozenset[str] = frozenset()
-    params: Mapping[str, Param] = field(default_factory=dict)
-    by_launcher: bool = False
-    patient: bool = False
-    beside: bool = False
-    undo: str = ""
-
+__all__ = ["BOUNDARY_LIMIT_S", "BUILT_IN", "COLLECT_BUDGET_S", "Action", "Effect", "Kind", "Param", "Words"]
 
 COLLECT_BUDGET_S = 3.0
 """How long agents may gather stacks before something is stopped (requirements H-21)."""
@@ -252,4 +182,6 @@ BUILT_IN: Sequence[Action] = (
             failed="Could not write down what the fault cost: {why}.",
         ),
     ),
+    *NODE_ACTIONS,
+    *PEOPLE_ACTIONS,
 )

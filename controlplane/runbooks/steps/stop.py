@@ -38,7 +38,15 @@ class Stop(Step):
         grace = GRACE_S if turn.tried.try_number == 1 else 0.0
         args = {"run": turn.run.name, "attempt": attempt.number, "grace_s": grace}
         turn.command(turn.run.launcher, "attempt.stop", args, within_s=WITHIN_S)
-        return {"attempt": attempt.number, "grace_s": grace, **_before(turn)}
+        turn.context.update(_before(turn))
+        return {"attempt": attempt.number, "grace_s": grace}
+
+    def preview(self, turn: Turn) -> str | None:
+        """Name the attempt and the nodes whose ranks are ended."""
+        attempt = turn.broken
+        if attempt is None or attempt.state == AttemptState.EXITED:
+            return f"make sure that no rank of attempt {turn.execution.attempt} is left"
+        return f"stop attempt {attempt.number} on {', '.join(attempt.nodes)}"
 
     def look(self, turn: Turn) -> Outcome:
         """Be done when the launcher has proved that no rank is left."""
@@ -50,11 +58,8 @@ class Stop(Step):
         survivors = answer(command).get("survivors") if command else []
         if survivors:
             return Failed(f"{len(survivors)} ranks are still alive")
-        _closed(turn)
-        return Done({name: turn.tried.intent[name] for name in BEFORE if name in turn.tried.intent})
-
-
-BEFORE = ("high_water", "last_step", "last_progress_at")
+        close_broken(turn)
+        return Done({"stopped": True})
 
 
 def _still_open(turn: Turn) -> None:
@@ -65,7 +70,9 @@ def _still_open(turn: Turn) -> None:
 
 
 def _before(turn: Turn) -> dict[str, Any]:
-    """Note how far the run had got: losses are measured against it."""
+    """Note how far the run had got, on the first try: losses are measured against it, whoever stops it in the end."""
+    if "last_step" in turn.context:
+        return {}
     attempt, run = turn.broken, turn.run
     last_at = attempt.last_step_at if attempt else None
     begun = last_at or (attempt.started_at if attempt else None)
@@ -76,7 +83,8 @@ def _before(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _closed(turn: Turn) -> None:
+def close_broken(turn: Turn) -> None:
+    """Record the end of the attempt once it is proved."""
     attempt = turn.broken
     if attempt is not None and attempt.state != AttemptState.EXITED:
         runs.close_attempt(attempt, "killed", turn.now)

@@ -1,0 +1,56 @@
+"""The code behind each action that a runbook file may name."""
+
+from collections.abc import Mapping
+
+from controlplane.runbooks.steps.announce import Announce
+from controlplane.runbooks.steps.await_boundary import AwaitBoundary
+from controlplane.runbooks.steps.await_person import AwaitPerson
+from controlplane.runbooks.steps.await_progress import AwaitProgress
+from controlplane.runbooks.steps.await_spares import AwaitSpares
+from controlplane.runbooks.steps.base import Step
+from controlplane.runbooks.steps.choose_checkpoint import ChooseCheckpoint
+from controlplane.runbooks.steps.choose_nodes import ChooseNodes
+from controlplane.runbooks.steps.choose_rollback import ChooseRollback
+from controlplane.runbooks.steps.close import Close
+from controlplane.runbooks.steps.collect import Collect
+from controlplane.runbooks.steps.confirm import Confirm
+from controlplane.runbooks.steps.drain import Drain
+from controlplane.runbooks.steps.drill import AwaitRecovery, CheckDrill, HurtRank
+from controlplane.runbooks.steps.fence_nodes import FenceNodes, UnfenceNodes
+from controlplane.runbooks.steps.freeze_nodes import FreezeNodes, ThawNodes
+from controlplane.runbooks.steps.hold_run import HoldRun, ResumeRun
+from controlplane.runbooks.steps.keep_out import KeepOut
+from controlplane.runbooks.steps.launch import Launch
+from controlplane.runbooks.steps.pin_checkpoint import PinCheckpoint, UnpinCheckpoint
+from controlplane.runbooks.steps.probe_storage import ProbeStorage
+from controlplane.runbooks.steps.stop import Stop
+
+BUILT_IN_CODE: Mapping[str, Step] = {
+    "announce": Announce(),
+    "await_boundary": AwaitBoundary(),
+    "await_person": AwaitPerson(),
+    "await_progress": AwaitProgress(),
+    "await_recovery": AwaitRecovery(),
+    "await_spares": AwaitSpares(),
+    "check_drill": CheckDrill(),
+    "choose_checkpoint": ChooseCheckpoint(),
+    "choose_nodes": ChooseNodes(),
+    "choose_rollback": ChooseRollback(),
+    "close": Close(),
+    "collect": Collect(),
+    "confirm": Confirm(),
+    "drain": Drain(),
+    "fence_nodes": FenceNodes(),
+    "freeze_nodes": FreezeNodes(),
+    "hold_run": HoldRun(),
+    "hurt_rank": HurtRank(),
+    "keep_out": KeepOut(),
+    "launch": Launch(),
+    "pin_checkpoint": PinCheckpoint(),
+    "probe_storage": ProbeStorage(),
+    "resume_run": ResumeRun(),
+    "stop": Stop(),
+    "thaw_nodes": ThawNodes(),
+    "unfence_nodes": UnfenceNodes(),
+    "unpin_checkpoint": UnpinCheckpoint(),
+}
