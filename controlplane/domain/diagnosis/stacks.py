@@ -63,6 +63,14 @@ class StackGroup:
     frames: tuple[str, ...] = ()
     answered: bool = True
 
+    @property
+    def who(self) -> str:
+        """Name the ranks: `rank 3`, or `ranks 0, 1 and 5 more`."""
+        named = [str(rank) for rank in self.ranks[:SPOKEN_RANKS]]
+        more = self.count - len(named)
+        listed = ", ".join(named) + (f" and {more} more" if more else "")
+        return f"rank {listed}" if self.count == 1 else f"ranks {listed}"
+
 
 @dataclass(slots=True)
 class _Members:
@@ -158,7 +166,7 @@ def sentence(groups: Sequence[StackGroup]) -> str:
     if len(groups) == 1:
         return f"All {total} ranks {_words(groups[0])}." if total > 1 else f"The only rank {_words(groups[0])}."
     *few, many = groups
-    told = ", ".join([f"{many.count} {_words(many)}", *(f"{_ranks(one)} {_words(one)}" for one in few[:SPOKEN_GROUPS])])
+    told = ", ".join([f"{many.count} {_words(many)}", *(f"{one.who} {_words(one)}" for one in few[:SPOKEN_GROUPS])])
     more = len(few) - SPOKEN_GROUPS
     rest = f", and {more} more group{'s' * (more != 1)}" if more > 0 else ""
     return f"Of {total} ranks {told}{rest}."
@@ -171,10 +179,3 @@ def _words(one: StackGroup) -> str:
 def _plural(words: str) -> str:
     verb, space, rest = words.partition(" ")
     return f"{_OF_MANY.get(verb, verb)}{space}{rest}"
-
-
-def _ranks(one: StackGroup) -> str:
-    named = [str(rank) for rank in one.ranks[:SPOKEN_RANKS]]
-    more = one.count - len(named)
-    listed = ", ".join(named) + (f" and {more} more" if more else "")
-    return f"rank {listed}" if one.count == 1 else f"ranks {listed}"

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from controlplane.chronicle.models import Entry
 from controlplane.incidents.models import Incident
+from controlplane.incidents.queries import stack_groups
 from controlplane.replay.models import Rerun
 from controlplane.runbooks.models import Execution
 from controlplane.runs.models import Run
@@ -150,6 +151,16 @@ class FindingOut(Schema):
     facts: dict[str, Any]
 
 
+class StackGroupOut(Schema):
+    """Ranks that stood in the same place; `ranks` are the first of `count`, frames innermost first."""
+
+    words: str
+    ranks: list[int]
+    count: int
+    answered: bool
+    frames: list[str]
+
+
 class IncidentOut(IncidentBrief):
     """One problem with everything that is known about it."""
 
@@ -158,7 +169,13 @@ class IncidentOut(IncidentBrief):
     decision: dict[str, Any]
     root_cause: str
     findings: list[FindingOut]
+    stacks: list[StackGroupOut]
     executions: list[int]
+
+    @staticmethod
+    def resolve_stacks(incident: Incident) -> list[Any]:
+        """Who stood where when stacks were last taken, the few first."""
+        return list(stack_groups(incident))
 
     @staticmethod
     def resolve_findings(incident: Incident) -> list[Any]:

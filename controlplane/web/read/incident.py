@@ -13,6 +13,7 @@ from controlplane.domain.diagnosis.classes import class_of
 from controlplane.domain.diagnosis.clearing import clears
 from controlplane.domain.errors import NotFound
 from controlplane.incidents.models import ActRecord, Finding, Incident, IncidentState
+from controlplane.incidents.queries import stack_groups
 from controlplane.runbooks import registry
 from controlplane.runbooks.models import Execution, ExecutionState
 from controlplane.runs.models import Run
@@ -101,6 +102,7 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
         "cleared": [_spoken(entity) for entity in incident.cleared],
         "findings": [_finding(found) for found in findings],
         "ranks": _ranks(findings),
+        "stacks": stack_groups(incident),
         "similar": _similar(incident),
         "acts_signature": signature(incident, execution),
         "now": now,
