@@ -30,8 +30,10 @@ LEAST_ROLE: Mapping[str, Role] = MappingProxyType({
     "pause_runbook": Role.RESPONDER,
     "hold_run": Role.RESPONDER,
     "hold_node": Role.RESPONDER,
+    "save_now": Role.RESPONDER,
     "switch_off": Role.RESPONDER,
     # An operator changes what runs where.
+    "start_runbook": Role.OPERATOR,
     "resume_runbook": Role.OPERATOR,
     "stop_runbook": Role.OPERATOR,
     "approve": Role.OPERATOR,
