@@ -13,7 +13,7 @@ from django.db import transaction
 
 from controlplane.checkpoints import queries as checkpoints
 from controlplane.domain.chronicle import sentences
-from controlplane.domain.errors import Conflict, Invalid, Refused
+from controlplane.domain.errors import Conflict, Invalid
 from controlplane.domain.fleet.identity import SILENT_AFTER_S
 from controlplane.domain.fleet.states import USABLE
 from controlplane.fleet import actions as fleet
@@ -23,14 +23,14 @@ from controlplane.fleet.models import Node
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import shown, stream
 from controlplane.quarantine import actions as quarantine
-from controlplane.runbooks import engine, registry
+from controlplane.runbooks import approvals, engine, registry
 from controlplane.runbooks.consider import consider
-from controlplane.runbooks.models import Execution, ExecutionState
-from controlplane.runbooks.queries import LIVE, live_of
+from controlplane.runbooks.models import ApprovalState, Execution, ExecutionState
+from controlplane.runbooks.queries import LIVE
 from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
 from controlplane.runs.leases import Look
-from controlplane.runs.models import Attempt, AttemptState, Mode, Run, RunState
+from controlplane.runs.models import Attempt, AttemptState, Run, RunState
 
 __all__ = ["approve", "consider", "follow", "launch", "pause", "pursue", "reject", "resume", "stop", "withdraw_idle"]
 
@@ -64,30 +64,19 @@ def follow(incident: Incident, owner: str, now: datetime) -> Look:
     return look
 
 
-def approve(execution: Execution, by: str, now: datetime) -> None:
-    """Let a proposed execution start on a person's word.
+def approve(execution: Execution, by: str, now: datetime, *, why: str = "", number: int | None = None) -> None:
+    """Let a proposed execution go on by a person's word; raises as `approvals.approve`.
 
-    Raises:
-        Refused: the run is only watched, or held.
-        Conflict: it is not proposed any more, or another execution works on the run.
+    What has changed since it was asked is a `Conflict` too: it is asked anew, and says so.
     """
-    run = Run.objects.get(pk=execution.run_id)
-    if live_of(run).exclude(pk=execution.pk).exists():
-        raise Conflict(f"another runbook works on {run.name}")
-    if run.mode == Mode.WATCH:
-        raise Refused(f"{run.name} is set to watch: nothing acts on it")
-    if run.held:
-        raise Refused(f"{run.name} is held by {run.held_by}")
-    told = sentences.approved(by, registry.of(execution))
-    changes = {"approved_by": by, "held_by": "", "wake_at": now}
-    _move(execution, [ExecutionState.PROPOSED], ExecutionState.RUNNING, changes, _Said("approved", told, by, now))
+    answered = approvals.approve(execution, by, now, why=why, number=number)
+    if answered.state in (ApprovalState.STALE, ApprovalState.WITHDRAWN):
+        raise Conflict(answered.told)
 
 
-def reject(execution: Execution, by: str, now: datetime, why: str = "") -> None:
+def reject(execution: Execution, by: str, now: datetime, why: str = "", *, number: int | None = None) -> None:
     """Turn a proposal down; it is not made again for the same attempt. `Conflict` when it is none any more."""
-    told = sentences.rejected(by, registry.of(execution), why)
-    changes = {"outcome": told, "finished_at": now, "held_by": ""}
-    _move(execution, [ExecutionState.PROPOSED], ExecutionState.REJECTED, changes, _Said("rejected", told, by, now))
+    approvals.reject(execution, by, now, why=why, number=number)
 
 
 def pause(execution: Execution, by: str, now: datetime) -> None:
@@ -114,6 +103,7 @@ def stop(execution: Execution, by: str, now: datetime) -> None:
     changes = {"outcome": told, "finished_at": now, "wake_at": None, "held_by": ""}
     with transaction.atomic():
         _move(execution, going, ExecutionState.STOPPED, changes, _Said("decision", told, by, now))
+        approvals.settle(execution.approvals.all(), ApprovalState.WITHDRAWN, now)
         fleet.recall_commands(now, execution_id=execution.pk)
 
 
@@ -212,7 +202,6 @@ def pursue(execution_id: int, owner: str, now: datetime) -> Look:
 
 def withdraw_idle(now: datetime) -> int:
     """Take back proposals of incidents that are over; returns how many."""
-    idle = Execution.objects.filter(state=ExecutionState.PROPOSED).exclude(incident__state=IncidentState.OPEN)
-    return idle.update(
-        state=ExecutionState.STOPPED, outcome="the incident is over", finished_at=now, held_by="", wake_at=None
-    )
+    idle = Execution.objects.exclude(incident__state=IncidentState.OPEN)
+    with transaction.atomic():
+        return approvals.withdraw(idle, "the incident is over", now)

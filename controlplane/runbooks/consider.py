@@ -19,10 +19,10 @@ from controlplane.incidents import actions as incidents
 from controlplane.incidents import queries as incident_queries
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import stream
-from controlplane.runbooks import attend, registry
+from controlplane.runbooks import approvals, attend, registry
 from controlplane.runbooks.definitions import keep
 from controlplane.runbooks.facts import run_facts
-from controlplane.runbooks.models import Execution, ExecutionState
+from controlplane.runbooks.models import ApprovalState, Execution, ExecutionState
 from controlplane.runbooks.queries import live_of
 from controlplane.runs import queries as runs
 from controlplane.runs.book import Book
@@ -86,14 +86,12 @@ def _settles(diagnosis: Diagnosis, decision: Decision, now: datetime) -> bool:
 
 def _carry_out(incident: Incident, attempt: Attempt, decision: Decision, now: datetime) -> Execution | None:
     proposals = incident.executions.filter(state=ExecutionState.PROPOSED, attempt=attempt.number)
-    proposals.exclude(runbook=decision.runbook).update(
-        state=ExecutionState.STOPPED, outcome=ANOTHER, finished_at=now, held_by=""
-    )
+    approvals.withdraw(proposals.exclude(runbook=decision.runbook), ANOTHER, now)
     proposal = proposals.filter(runbook=decision.runbook).first()
     if decision.starts:
         return _start(proposal, now) if proposal else _create(incident, attempt, decision, ExecutionState.RUNNING, now)
     if not decision.waits and proposal is None:
-        _create(incident, attempt, decision, ExecutionState.PROPOSED, now)
+        approvals.ask(_create(incident, attempt, decision, ExecutionState.PROPOSED, now), decision.why, now)
     return None
 
 
@@ -134,7 +132,7 @@ def _standing(incident: Incident, attempt: Attempt | None, now: datetime) -> Dia
 
 def _refused_by_person(incident: Incident, attempt: int) -> bool:
     """A person who rejected or stopped the answer to this attempt is not asked again."""
-    refused = (ExecutionState.REJECTED, ExecutionState.STOPPED)
+    refused = (ExecutionState.REJECTED, ExecutionState.STOPPED, ExecutionState.UNDONE)
     by_hand = incident.executions.filter(attempt=attempt, state__in=refused)
     return by_hand.exclude(outcome=ANOTHER).exists()
 
@@ -184,6 +182,7 @@ def _tell(incident: Incident, decision: Decision, book: Book) -> None:
 
 def _start(proposal: Execution, now: datetime) -> Execution:
     """Let a proposal start whose guard has opened by itself: a lifted hold, an earned token."""
+    approvals.settle(proposal.approvals.all(), ApprovalState.WITHDRAWN, now)
     waiting = Execution.objects.filter(pk=proposal.pk, state=ExecutionState.PROPOSED)
     waiting.update(state=ExecutionState.RUNNING, held_by="", wake_at=now)
     proposal.refresh_from_db()
@@ -206,5 +205,4 @@ def _create(incident: Incident, attempt: Attempt, decision: Decision, state: str
 
 def _withdraw(incident: Incident, why: str, now: datetime) -> None:
     """Take back proposals that nobody needs to answer any more."""
-    open_ones = Execution.objects.filter(incident=incident, state=ExecutionState.PROPOSED)
-    open_ones.update(state=ExecutionState.STOPPED, outcome=why, finished_at=now, held_by="")
+    approvals.withdraw(Execution.objects.filter(incident=incident), why, now)

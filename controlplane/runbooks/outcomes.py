@@ -43,10 +43,11 @@ class Still:
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """A guard wants a person's word before the next act."""
+    """A guard wants a person's word before the next act, or that of two different ones."""
 
     held_by: str
     why: str
+    persons: int = 1
 
 
 @dataclass(frozen=True, slots=True)

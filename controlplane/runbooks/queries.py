@@ -5,11 +5,13 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 
 from controlplane.domain.errors import NotFound
-from controlplane.runbooks.models import Execution, ExecutionState
+from controlplane.runbooks.models import ApprovalState, Execution, ExecutionState
 from controlplane.runs.models import Run
 
 LIVE = (ExecutionState.RUNNING, ExecutionState.WAITING)
-UNFINISHED = (*LIVE, ExecutionState.PAUSED, ExecutionState.PROPOSED)
+WORKING = (*LIVE, ExecutionState.UNDOING)
+"""What workers carry on."""
+UNFINISHED = (*WORKING, ExecutionState.PAUSED, ExecutionState.PROPOSED)
 
 
 def execution_numbered(number: int) -> Execution:
@@ -25,11 +27,17 @@ def live_of(run: Run) -> QuerySet[Execution]:
 
     One that only watches what others do is none of them.
     """
-    working = Execution.objects.filter(run=run, state__in=(*LIVE, ExecutionState.PAUSED))
-    return working.exclude(context__beside=True).order_by("created_at", "pk")
+    working = Execution.objects.filter(run=run, state__in=(*WORKING, ExecutionState.PAUSED))
+    return working.exclude(context__contains={"beside": True}).order_by("created_at", "pk")
+
+
+def persons_behind(execution: Execution) -> int:
+    """Count the people who agreed to the newest question that was approved; 0 when none was."""
+    newest = execution.approvals.filter(state=ApprovalState.APPROVED).order_by("-pk").first()
+    return len(newest.answers) if newest else int(bool(execution.approved_by))
 
 
 def due(now: datetime) -> QuerySet[Execution]:
     """Return the executions whose time to look again has come, the longest overdue first."""
     ready = Q(wake_at=None) | Q(wake_at__lte=now)
-    return Execution.objects.filter(ready, state__in=LIVE).order_by("wake_at", "pk")
+    return Execution.objects.filter(ready, state__in=WORKING).order_by("wake_at", "pk")

@@ -9,7 +9,7 @@ from controlplane.domain.recovery import execution as rules
 from controlplane.domain.recovery.execution import After
 from controlplane.fleet import actions as fleet
 from controlplane.incidents.telling import shown
-from controlplane.runbooks import registry
+from controlplane.runbooks import approvals, registry
 from controlplane.runbooks.models import ExecutionState, StepRun
 from controlplane.runbooks.outcomes import Done, End, Failed, Outcome, Propose, Still, Wait
 from controlplane.runbooks.turn import Turn
@@ -133,6 +133,7 @@ def _propose(turn: Turn, outcome: Propose) -> bool:
     told = f"Proposed “{turn.runbook.title}” and waits for a person: {outcome.why}."
     turn.tell("proposal", told, key=f"propose:{turn.execution.step_index}", data={"held_by": outcome.held_by})
     _save(turn, ExecutionState.PROPOSED, wake_at=None, held_by=outcome.held_by)
+    approvals.ask(turn.execution, outcome.why, turn.now, step=turn.spec.name, persons=outcome.persons)
     return False
 
 

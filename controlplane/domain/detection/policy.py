@@ -121,6 +121,12 @@ class RunPolicy:
     rung_tries: int = _setting(2, 1, 20, "methods 8", "fruitless restarts of one kind until a person is asked")
     blast_window_s: float = _setting(600.0, 1, DAY_S, "methods 8", "nodes left out within so long count together")
     node_rest_s: float = _setting(600.0, 0, DAY_S, "methods 8, 11.8", "automation moves a node at most once in so long")
+    approval_s: float = _setting(
+        900.0, 30, 7 * DAY_S, "methods 8, 9", "a question to a person lapses after so long; 10 min cost 1.1 pt, 1 h 6.4"
+    )
+    two_person_share: float = _setting(
+        0.25, 0, 1, "methods 8", "leaving out more than this share of the fleet needs two people; one node never does"
+    )
     drift_accept_steps: int = _setting(100, 1, 10**6, "requirements D-15", "steps after which a change is accepted")
     queue_pending_s: float = _setting(600.0, 1, 30 * DAY_S, "requirements D-17", "a job that waits under a reservation")
     queue_critical_s: float = _setting(1800.0, 1, 30 * DAY_S, "requirements D-17", "such a wait that is critical")

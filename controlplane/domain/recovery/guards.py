@@ -78,6 +78,11 @@ def within_share(excluded: Collection[str], nodes: int, policy: RunPolicy) -> bo
     return len(excluded) <= node_budget(nodes, policy)
 
 
+def may_be_one_persons(touched: int, fleet: int, policy: RunPolicy) -> bool:
+    """Say whether one person may decide to leave out so many nodes of a fleet, or two have to."""
+    return touched <= max(1, int(fleet * policy.two_person_share))
+
+
 def may_move_again(*, moved_at: float, by_person: bool, now: float, fatal: bool, policy: RunPolicy) -> bool:
     """Say whether automation may change a node's state again (methods 8).
 

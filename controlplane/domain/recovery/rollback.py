@@ -28,6 +28,8 @@ class RollbackChoice:
 
     `skip` are the first and the last step whose batches are left out. `step` is the
     checkpoint that was found, also when a person is asked; None when there is none.
+    `persons` is how many different people have to agree where one is asked: a rollback
+    beyond what automation may do at all needs two.
     """
 
     step: int | None
@@ -35,6 +37,7 @@ class RollbackChoice:
     skip: tuple[int, int] | None
     why: str
     ask: str
+    persons: int = 1
 
 
 def choose_rollback(
@@ -62,6 +65,7 @@ def choose_rollback(
         skip=skip,
         why=_why(target, onset_step, skip),
         ask=ask,
+        persons=2 if len(tried) >= MAX_ROLLBACKS else 1,
     )
 
 

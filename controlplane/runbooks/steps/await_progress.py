@@ -28,6 +28,10 @@ class AwaitProgress(Step):
         attempt = turn.launched
         return {"high_water": attempt.high_water_before if attempt else turn.run.high_water_step}
 
+    def preview(self, turn: Turn) -> str | None:
+        """Name the step that has to be passed."""
+        return f"wait for a step beyond {turn.run.high_water_step}"
+
     def look(self, turn: Turn) -> Outcome:
         """Ask how far the attempt is, and whether anything stands against it."""
         attempt = turn.launched

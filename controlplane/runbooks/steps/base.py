@@ -13,6 +13,8 @@ from controlplane.fleet.models import Command, CommandState
 from controlplane.runbooks.outcomes import Failed, Outcome
 from controlplane.runbooks.turn import Turn
 
+UNKNOWN = "?"
+
 
 class Step:
     """A step of a runbook; holds no state of its own."""
@@ -24,6 +26,14 @@ class Step:
     def look(self, turn: Turn) -> Outcome:
         """Say how the try stands by now."""
         raise NotImplementedError
+
+    def preview(self, turn: Turn) -> str | None:
+        """Say what the step would do as the world is now, without doing it; None where there is nothing to say.
+
+        What it expects to find out it may note in `turn.context`, a draft that later previews read.
+        """
+        said = turn.spec.words("next", {"attempt": turn.execution.attempt, **turn.context})
+        return turn.spec.name.replace("_", " ") if UNKNOWN in said else said
 
     def expired(self, turn: Turn) -> Outcome:
         """Say what a try comes to whose time is over."""

@@ -11,7 +11,7 @@ from typing import Any
 from controlplane.checkpoints import actions as checkpoints
 from controlplane.checkpoints import queries as ledger
 from controlplane.domain.checkpoints.restore import RestoreChoice
-from controlplane.runbooks import points
+from controlplane.runbooks import gate, points
 from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
 from controlplane.runbooks.steps import early_scan
 from controlplane.runbooks.steps.base import Step, answer, finished, refusal, succeeded
@@ -29,6 +29,15 @@ class ChooseCheckpoint(Step):
             early_scan.ask(turn)
         return {"newest": early_scan.NEWEST}
 
+    def preview(self, turn: Turn) -> str | None:
+        """Name the checkpoint that the ledger would choose now."""
+        choice = points.restore_point(turn.run)
+        turn.context["restore_step"] = choice.step
+        if not choice.step:
+            return "look at the disk for a complete checkpoint; the ledger knows none"
+        lost = f", which repeats {choice.lost_steps} steps" if choice.lost_steps else ""
+        return f"go back to the checkpoint of step {choice.step}{lost}, unless the disk holds a newer one"
+
     def look(self, turn: Turn) -> Outcome:
         """Choose once the launcher has looked."""
         command = next(iter(turn.commands()), None) or early_scan.usable(turn) or early_scan.ask(turn)
@@ -40,7 +49,8 @@ class ChooseCheckpoint(Step):
         usable = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
         saved_before = ledger.has_saved(turn.run)
         checkpoints.record_scan(turn.run, usable, turn.now)
-        return _chosen(points.restore_point(turn.run), saved_before=saved_before)
+        choice = points.restore_point(turn.run)
+        return gate.too_far_back(turn, choice) or _chosen(choice, saved_before=saved_before)
 
 
 def _blind(turn: Turn, why: str) -> Outcome:

@@ -43,6 +43,19 @@ class ChooseNodes(Step):
             "refused": dict(choice.refused), "why": choice.why,
         })  # fmt: skip
 
+    def preview(self, turn: Turn) -> str | None:
+        """Name who is left out, who takes the place, and what becomes of those left out."""
+        diagnosis = incidents.diagnosis(turn.incident, turn.now, attempt=turn.execution.attempt)
+        exclude = _exclude(turn, diagnosis)
+        choice = _choose(turn, diagnosis, exclude)
+        turn.context["nodes"] = list(choice.nodes)
+        if not choice.complete:
+            return f"wait for the nodes of the next attempt: {choice.why}"
+        swaps = [f"{new} takes the place of {old}" for old, new in sorted(choice.replaced.items())]
+        kept = f"launch on {', '.join(choice.nodes)}"
+        out = sorted(set(condemned(diagnosis)) if diagnosis else ())
+        return "; ".join([kept, *swaps, *(f"quarantine {node}" for node in out)])
+
     def expired(self, turn: Turn) -> Outcome:
         """Stay still and say what is missing: a node that is released or comes back lets it go on."""
         return Still("nodes", f"{turn.tried.sentence}; it goes on as soon as that changes")

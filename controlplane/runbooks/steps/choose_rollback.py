@@ -14,6 +14,7 @@ from controlplane.incidents import queries as incidents
 from controlplane.runbooks import points
 from controlplane.runbooks.models import Execution, ExecutionState
 from controlplane.runbooks.outcomes import Done, End, Failed, Outcome, Propose
+from controlplane.runbooks.queries import persons_behind
 from controlplane.runbooks.steps.base import Step
 from controlplane.runbooks.turn import Turn
 
@@ -31,13 +32,24 @@ class ChooseRollback(Step):
             return End(ExecutionState.SUCCEEDED, "it recovered by itself; nothing was touched")
         onset = _onset(diagnosis, turn)
         choice = _choice(turn, diagnosis, onset)
-        if choice.ask and not turn.execution.approved_by:
+        if choice.ask and persons_behind(turn.execution) < choice.persons:
             turn.act(Do.PAGE, f"{diagnosis.title}; {choice.ask}", key=f"{turn.execution.attempt}")
             turn.act(Do.ROLLBACK, choice.why, args={"step": choice.step, "skip": choice.skip}, proposed=True)
-            return Propose("rollback", choice.ask)
+            return Propose("rollback", choice.ask, persons=choice.persons)
         if choice.step is None:
             return Failed(choice.why, retry=False)
         return Done({**_facts(choice, choice.step), "onset_step": onset})
+
+    def preview(self, turn: Turn) -> str | None:
+        """Name the checkpoint and the batches that would be left out."""
+        diagnosis = incidents.diagnosis(turn.incident, turn.now, attempt=turn.execution.attempt)
+        choice = _choice(turn, diagnosis, _onset(diagnosis, turn)) if diagnosis else None
+        if choice is None or choice.step is None:
+            return super().preview(turn)
+        turn.context["restore_step"] = choice.step
+        skip = f" and leave out the batches {choice.skip[0]} to {choice.skip[1]}" if choice.skip else ""
+        lost = max(0, turn.run.high_water_step - choice.step)
+        return f"go back to the checkpoint of step {choice.step}, which gives up {lost} steps{skip}"
 
 
 def _choice(turn: Turn, diagnosis: Diagnosis, onset: int) -> RollbackChoice:

@@ -34,6 +34,12 @@ class Drain(Step):
             return End(ExecutionState.STOPPED, f"node {node} may not be drained; nothing was touched")
         return Done({"drained": node})
 
+    def preview(self, turn: Turn) -> str | None:
+        """Name the node that is suspected now."""
+        diagnosis = incidents.diagnosis(turn.incident, turn.now, attempt=turn.execution.attempt)
+        node = diagnosis.act_on if diagnosis else None
+        return f"drain node {node}, so that no further attempt takes it" if node else super().preview(turn)
+
 
 def _rested(turn: Turn, name: str, *, fatal: bool) -> bool:
     """Taking part in an attempt is no verdict, so a node in use may be moved at any time."""

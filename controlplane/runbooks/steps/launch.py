@@ -53,6 +53,13 @@ class Launch(Step):
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
         return _abandon(turn, refusal(command) if command else "the launcher was not asked")
 
+    def preview(self, turn: Turn) -> str | None:
+        """Name the attempt, its nodes and its first step, as far as they can be foreseen."""
+        nodes, step = turn.context.get("nodes"), turn.context.get("restore_step")
+        where = f" on {', '.join(nodes)}" if nodes else ""
+        since = f" from step {step}" if step is not None else ""
+        return f"launch attempt {turn.execution.attempt + 1}{where}{since}"
+
     def expired(self, turn: Turn) -> Outcome:
         """Close the attempt that never began."""
         return _abandon(turn, f"no answer within {turn.spec.limit_s:g} s")
