@@ -63,7 +63,7 @@ def test_a_proposal_shows_what_it_asks_and_is_rejected_by_an_operator(client, wo
     )
     html = _as(client, "operator").get(f"/incidents/{world.incident.pk}/").content.decode()
     assert "Waits for a decision" in html
-    assert "the run asks before it acts" in html
+    assert "The run asks before it acts." in html
     client.post(f"/executions/{world.execution.pk}/reject/")
     assert Execution.objects.get().state == ExecutionState.REJECTED
 

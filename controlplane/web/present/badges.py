@@ -83,6 +83,12 @@ EFFECT = {
     "looks": Badge("eye", "Looks", "quiet"),
     "acts": Badge("bolt", "Acts", "warn"),
 }
+DISABLED = Badge("minus", "Switched off", "quiet")
+SWITCH = {
+    "on": Badge("check", "Automation on", "good"),
+    "open": Badge("alert", "Breaker open", "warn"),
+    "off": Badge("power", "Automation off", "bad"),
+}
 MODE = {
     "watch": Badge("eye", "Watch", "quiet"),
     "ask": Badge("question", "Ask", "warn"),
@@ -115,7 +121,7 @@ RERUN = {
 FAMILIES = {
     "Runs": RUN, "Attempts": ATTEMPT, "Incidents": INCIDENT, "Severity": SEVERITY, "Nodes": NODE,
     "Checkpoints": CHECKPOINT, "Executions": EXECUTION, "Runbook steps": STEP, "Effects of a step": EFFECT,
-    "Commands": COMMAND, "Modes": MODE, "Ranks": RANK, "Findings": STAGE,
+    "Commands": COMMAND, "Switches": SWITCH, "Modes": MODE, "Ranks": RANK, "Findings": STAGE,
     "Acts": ACT, "Replays": RERUN,
 }  # fmt: skip
 

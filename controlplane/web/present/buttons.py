@@ -24,9 +24,13 @@ class Button:
     link: bool = False
 
 
+def needs(act: str, may: May) -> str:
+    """Say which role an act needs, "" for who has it."""
+    return "" if may(act) else f"needs the role {least_role(act)}"
+
+
 def _button(act: str, may: May, label: str, icon: str, url: str, *, why_not: str = "", look: str = "") -> Button:
-    needs = "" if may(act) else f"needs the role {least_role(act)}"
-    return Button(label=label, icon=icon, url=url, why_not=why_not or needs, look=look)
+    return Button(label=label, icon=icon, url=url, why_not=why_not or needs(act, may), look=look)
 
 
 def thumb(incident: Incident, execution: Execution | None, may: May) -> list[Button]:
@@ -89,6 +93,11 @@ def run(subject: Run, may: May) -> list[Button]:
         return [_button("resume_run", may, "End the hold", "play", f"{url}/resume/", look="first")]
     over = "the run is over" if subject.state == RunState.COMPLETED else ""
     return [_button("hold_run", may, "Hold", "pause", f"{url}/hold/", why_not=over)]
+
+
+def save_now(subject: Run, may: May, why_not: str) -> Button:
+    """Offer to ask the training for a checkpoint."""
+    return _button("save_now", may, "Save now", "disk", f"/runs/{subject.name}/save-now/", why_not=why_not)
 
 
 def release(node: Node, may: May) -> Button:

@@ -4,14 +4,15 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.domain.errors import NotFound
+from controlplane.domain.recovery.execution import FINAL
 from controlplane.domain.recovery.runbook import Runbook
 from controlplane.runbooks import registry
 from controlplane.runbooks.models import Definition, Execution, ExecutionState
 from controlplane.web.present import buttons, words
 from controlplane.web.present import runbook as definitions
 from controlplane.web.present.buttons import Button, May
-from controlplane.web.present.execution import FINAL, progress
-from controlplane.web.read import tries
+from controlplane.web.present.execution import progress
+from controlplane.web.read import approval, tries
 
 
 def load(execution_id: int) -> Execution:
@@ -22,7 +23,7 @@ def load(execution_id: int) -> Execution:
     return found
 
 
-def state(execution: Execution, may: May, now: datetime) -> dict[str, Any]:
+def state(execution: Execution, may: May, now: datetime, *, viewer: str = "") -> dict[str, Any]:
     """Read the page: how it stands, what may be done, and every try of every step."""
     runbook, rows = registry.of(execution), list(execution.steps.all())
     going = progress(execution, rows, runbook, now)
@@ -39,6 +40,7 @@ def state(execution: Execution, may: May, now: datetime) -> dict[str, Any]:
         "acts": _acts(execution, may),
         "now": now,
         **_against_current(execution, runbook),
+        **approval.card(execution, may, now, viewer=viewer),
     }
 
 
@@ -56,6 +58,6 @@ def _against_current(execution: Execution, runbook: Runbook) -> dict[str, Any]:
 def _acts(execution: Execution, may: May) -> list[Button]:
     if execution.state in FINAL:
         return []
-    proposed = execution.state == ExecutionState.PROPOSED
-    first = buttons.approval(execution, may) if proposed else [buttons.pause(execution, may)]
-    return [*first, buttons.stop_runbook(execution, may)]
+    if execution.state == ExecutionState.PROPOSED:
+        return []  # the approval card has its own
+    return [buttons.pause(execution, may), buttons.stop_runbook(execution, may)]

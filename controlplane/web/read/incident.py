@@ -12,18 +12,20 @@ from controlplane.domain.access.policy import least_role
 from controlplane.domain.diagnosis.classes import class_of
 from controlplane.domain.diagnosis.clearing import clears
 from controlplane.domain.errors import NotFound
+from controlplane.domain.recovery.execution import FINAL
 from controlplane.incidents.models import ActRecord, Finding, Incident, IncidentState
 from controlplane.incidents.queries import stack_groups
 from controlplane.runbooks import registry
-from controlplane.runbooks.models import Execution, ExecutionState
+from controlplane.runbooks.models import Execution
 from controlplane.runs.models import Run
 from controlplane.web.present import badges, buttons, cost, words
 from controlplane.web.present import incident as present
 from controlplane.web.present.acts import told as act_words
 from controlplane.web.present.buttons import May
-from controlplane.web.present.execution import FINAL, Progress, progress, resume_step
-from controlplane.web.present.proposal import waiting
+from controlplane.web.present.execution import Progress, progress, resume_step
 from controlplane.web.present.words import Badge
+from controlplane.web.read import told
+from controlplane.web.read import approval
 
 ACT_SCORE = 4.0
 ACT_MARGIN = 2.0
@@ -104,6 +106,7 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
         "ranks": _ranks(findings),
         "stacks": stack_groups(incident),
         "similar": _similar(incident),
+        **told.of(incident, now),
         "acts_signature": signature(incident, execution),
         "now": now,
     }
@@ -116,20 +119,19 @@ def signature(incident: Incident, execution: Execution | None) -> str:
     return f"{incident.state}.{bool(incident.acknowledged_at)}.{going}.{run}.{incident.decision.get('held_by')}"
 
 
-def acts(incident: Incident, execution: Execution | None, may: May, now: datetime) -> dict[str, Any]:
+def acts(
+    incident: Incident, execution: Execution | None, may: May, now: datetime, *, viewer: str = ""
+) -> dict[str, Any]:
     """Read the buttons of one viewer."""
-    proposed = execution is not None and execution.state == ExecutionState.PROPOSED
     return {
         "incident": incident,
         "acts_signature": signature(incident, execution),
         "acts_url": True,
         "thumb": buttons.thumb(incident, execution, may),
-        "approval": buttons.approval(execution, may) if execution and proposed else [],
-        "waiting": waiting(incident, incident.run) if proposed and incident.run else None,
         "more": _more(incident, execution, may),
         "note_needs": "" if may("note") else str(least_role("note")),
-        "runbook": registry.of(execution) if execution else None,
-        "progress": progress_of(execution, now),
+        "now": now,
+        **approval.card(execution, may, now, viewer=viewer),
     }
 
 

@@ -66,6 +66,12 @@ def ago(when: datetime | None, now: datetime) -> SafeString | str:
 
 
 @register.filter
+def left(until: datetime, now: datetime) -> str:
+    """Write what is left until a moment; the page counts on from there."""
+    return words.countdown(until, now)
+
+
+@register.filter
 def epoch_ms(when: datetime | None) -> int | str:
     """Give a moment to scripts."""
     return "" if when is None else int(when.timestamp() * 1000)

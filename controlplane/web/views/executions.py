@@ -1,47 +1,73 @@
 """A runbook execution: its page, and what a person does to it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from controlplane.domain.errors import NotFound
+from controlplane.domain.errors import Invalid, NotFound
 from controlplane.runbooks import actions
 from controlplane.runbooks.models import Execution
+from controlplane.watch import wake
 from controlplane.web.read import execution as read
 from controlplane.web.views.common import act, answered, clock, rights
 from controlplane.web.views.incidents import ACTS, acts_of
 
-Work = Callable[[Execution, str, datetime], object]
+MAX_WHY = 2000
+MAX_ID_DIGITS = 15
 
-RIGHTS = {
-    "approve": "approve",
-    "reject": "reject",
-    "pause": "pause_runbook",
-    "resume": "resume_runbook",
-    "stop": "stop_runbook",
+Work = Callable[[Execution, QueryDict, str, datetime], object]
+
+
+def _approve(execution: Execution, form: QueryDict, by: str, now: datetime) -> None:
+    """Take a yes only from who typed the run's name, or tapped twice: the page types it then."""
+    if form.get("word", "").strip() != execution.run.name:
+        raise Invalid("word", f"type {execution.run.name} to approve")
+    actions.approve(execution, by, now, number=_number(form))
+
+
+def _reject(execution: Execution, form: QueryDict, by: str, now: datetime) -> None:
+    actions.reject(execution, by, now, form.get("why", "").strip()[:MAX_WHY], number=_number(form))
+
+
+def _number(form: QueryDict) -> int | None:
+    """Read which question was looked at; it may have been asked anew meanwhile."""
+    text = form.get("number", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS else None
+
+
+WORKS: Mapping[str, tuple[str, Work]] = {
+    "approve": ("approve", _approve),
+    "reject": ("reject", _reject),
+    "pause": ("pause_runbook", lambda execution, _, by, now: actions.pause(execution, by, now)),
+    "resume": ("resume_runbook", lambda execution, _, by, now: actions.resume(execution, by, now)),
+    "stop": ("stop_runbook", lambda execution, _, by, now: actions.stop(execution, by, now)),
 }
+"""Each act with the right that it needs."""
 
 
 @never_cache
 @require_GET
 def page(request: HttpRequest, execution_id: int) -> HttpResponse:
     """Show one execution, step by step."""
-    facts = read.state(read.load(execution_id), rights(request), clock())
+    viewer = request.user.get_username()
+    facts = read.state(read.load(execution_id), rights(request), clock(), viewer=viewer)
     return render(request, "web/execution.html", {"nav": "incidents", "topics": "count", **facts})
 
 
 @require_POST
 def do(request: HttpRequest, execution_id: int, name: str) -> HttpResponse:
-    """Approve, reject, pause, resume or stop."""
+    """Do what a person wants of an execution; a worker carries it on at once."""
     execution = read.load(execution_id)
-    if name not in RIGHTS:
+    if name not in WORKS:
         raise NotFound(f"an execution cannot {name}")
-    work: Work = getattr(actions, name)
-    trouble = act(request, RIGHTS[name], lambda by, now: work(execution, by, now))
+    right, work = WORKS[name]
+    trouble = act(request, right, lambda by, now: work(execution, request.POST, by, now))
+    if not trouble:
+        wake.execution(execution_id)
     incident_id = execution.incident_id
     own = f"/executions/{execution_id}/"
     back = own if request.META.get("HTTP_REFERER", "").endswith(own) else f"/incidents/{incident_id}/"

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET, require_POST
 from controlplane.fleet import queries as nodes
 from controlplane.fleet.models import NodeState
 from controlplane.quarantine import actions
-from controlplane.web.present import badges
+from controlplane.web.present import badges, examples
 from controlplane.web.present.fleet import cell, counts
 from controlplane.web.read import fleet, node
 from controlplane.web.views.common import act, answered, clock, rights
@@ -68,6 +68,6 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_GET
 def styleguide(request: HttpRequest) -> HttpResponse:
-    """Show every badge and every empty state, for review by screenshot."""
+    """Show every badge, card and empty state, for review by screenshot."""
     families = [(name, list(family.items())) for name, family in badges.FAMILIES.items()]
-    return render(request, "web/styleguide.html", {"families": families})
+    return render(request, "web/styleguide.html", {"families": families, **examples.acting(clock())})

@@ -1,5 +1,7 @@
 """Incidents: the list, the page, its buttons, its chronicle."""
 
+from datetime import datetime
+
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -11,6 +13,7 @@ from controlplane.chronicle import queries as chronicle
 from controlplane.domain.errors import MiddlewatchError
 from controlplane.incidents import actions
 from controlplane.incidents.models import Incident, IncidentState
+from controlplane.runbooks.models import Execution
 from controlplane.web.errors import answer
 from controlplane.web.export import incident_markdown
 from controlplane.web.present import badges
@@ -50,7 +53,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_GET
 def page(request: HttpRequest, incident_id: int) -> HttpResponse:
     """Show one incident: state, buttons, chronicle, evidence."""
-    now, may = clock(), rights(request)
+    now = clock()
     incident = read.load(incident_id)
     facts = read.state(incident, now)
     stream = f"incident:{incident.pk}"
@@ -65,7 +68,7 @@ def page(request: HttpRequest, incident_id: int) -> HttpResponse:
         "note_url": f"/incidents/{incident.pk}/note/",
         "export_url": f"/incidents/{incident.pk}/chronicle.md",
     }
-    return render(request, "web/incident.html", {**facts, **read.acts(incident, facts["execution"], may, now), **shown})
+    return render(request, "web/incident.html", {**facts, **_acts(request, incident, facts["execution"], now), **shown})
 
 
 @never_cache
@@ -78,7 +81,11 @@ def acts(request: HttpRequest, incident_id: int) -> HttpResponse:
 def acts_of(request: HttpRequest, incident_id: int) -> dict[str, object]:
     """Read the buttons anew, after an act."""
     incident = read.load(incident_id)
-    return read.acts(incident, read.newest_execution(incident), rights(request), clock())
+    return _acts(request, incident, read.newest_execution(incident), clock())
+
+
+def _acts(request: HttpRequest, incident: Incident, execution: Execution | None, now: datetime) -> dict[str, object]:
+    return read.acts(incident, execution, rights(request), now, viewer=request.user.get_username())
 
 
 @require_POST
