@@ -53,7 +53,7 @@ class Job:
 
     command: tuple[str, ...] = TRAINER
     preload: tuple[str, ...] = PRELOAD
-    supports: tuple[str, ...] = ("skip_batches",)
+    supports: tuple[str, ...] = ("skip_batches", "save_now", "stop_now")
     grace_s: float = 1.0
 
 

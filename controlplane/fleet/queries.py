@@ -1,8 +1,9 @@
 """Reads of the fleet."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db.models import F, Q, QuerySet
@@ -10,6 +11,7 @@ from django.db.models import F, Q, QuerySet
 from controlplane.domain.errors import NotFound
 from controlplane.domain.fleet import identity, states
 from controlplane.domain.fleet.states import KEPT_OUT
+from controlplane.fleet.commands import FINAL
 from controlplane.fleet.models import Command, Node, NodeState
 
 MAX_COMPARED = 500
@@ -35,6 +37,12 @@ def node(name: str) -> Node:
 def all_nodes() -> QuerySet[Node]:
     """Every node that is not retired, by name."""
     return Node.objects.exclude(state=NodeState.RETIRED).order_by("name")
+
+
+def commands_open(kind: str, args: Mapping[str, Any], now: datetime) -> bool:
+    """Tell whether a command with exactly these arguments still waits for its outcome."""
+    waiting = Command.objects.exclude(state__in=FINAL).filter(kind=kind, deadline__gt=now)
+    return waiting.filter(args=dict(args)).exists()
 
 
 def nodes_for(names: Collection[str]) -> list[Node]:

@@ -82,6 +82,7 @@ class Attempt(models.Model):
     started_at = models.DateTimeField()
     first_step_at = models.DateTimeField(null=True)
     beyond_at = models.DateTimeField(null=True, help_text="first step beyond high_water_before")
+    supports = models.JSONField(default=list, help_text="what its workload can do on demand: save_now, …")
     last_step = models.BigIntegerField(null=True)
     last_step_at = models.DateTimeField(null=True)
     stopping_at = models.DateTimeField(null=True, help_text="we stop it: its end is no fault")

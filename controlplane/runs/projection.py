@@ -21,6 +21,8 @@ from controlplane.runs.times import moment
 MAX_NUMBER = 2**31 - 1
 MAX_STEP = 2**62
 MAX_NODES = 10_000
+MAX_SUPPORTS = 32
+MAX_SUPPORT = 40
 REASONS = frozenset({"completed", "failed", "killed", "node_fail", "timeout", "preempted"})
 
 
@@ -87,6 +89,7 @@ def _started(run: Run, signal: Signal, book: Book) -> None:
     if not starting.update(
         state=AttemptState.RUNNING, world_size=ranks,
         scheduler=str(data.get("scheduler", "local"))[:16], job_id=str(data.get("job_id", ""))[:100],
+        supports=_supports(signal),
     ):  # fmt: skip
         return
     Run.objects.filter(pk=run.pk, state=RunState.WAITING).update(state=RunState.RUNNING)
@@ -112,6 +115,11 @@ def _known(run: Run, signal: Signal) -> Attempt:
 def _named(signal: Signal) -> list[str]:
     named = signal.data.get("nodes")
     return [str(node)[:100] for node in named[:MAX_NODES]] if isinstance(named, list) else []
+
+
+def _supports(signal: Signal) -> list[str]:
+    told = signal.data.get("supports")
+    return [str(one)[:MAX_SUPPORT] for one in told[:MAX_SUPPORTS]] if isinstance(told, list) else []
 
 
 def _exited(run: Run, signal: Signal, book: Book) -> None:

@@ -8,6 +8,7 @@ from controlplane.domain.chronicle import scheduling, sentences
 from controlplane.domain.errors import MiddlewatchError
 from controlplane.domain.signals import Signal
 from controlplane.fleet import actions as fleet
+from controlplane.fleet.commands import FINAL
 from controlplane.fleet.models import Command, CommandState
 from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
@@ -46,6 +47,19 @@ def ended(command: Command, now: datetime, book: Book) -> None:
         _unlaunched(command, now, book)
     elif command.kind == "attempt.stop" and command.state == CommandState.SUCCEEDED:
         _stopped(command, now, book)
+    elif command.kind == "switch.arm" and command.state in FINAL:
+        _switched(command, book)
+
+
+def _switched(command: Command, book: Book) -> None:
+    """Tell what came of a checkpoint that a person asked for."""
+    attempt = _attempt(command)
+    if attempt is None:
+        return
+    taken, step = command.state == CommandState.SUCCEEDED, (command.result.get("data") or {}).get("step")
+    told = sentences.save_taken(step) if taken else f"The training did not begin the checkpoint: {_why(command)}."
+    home = f"run:{attempt.run.name}"
+    book.tell(home, "action" if taken else "note", told, key=f"switch:{command.pk}", data={"attempt": attempt.number})
 
 
 def _in_vain(command: Command, book: Book) -> None:

@@ -25,6 +25,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<str:name>/acts", runs.acts, name="run-acts"),
     path("runs/<str:name>/hold/", runs.hold, name="run-hold"),
     path("runs/<str:name>/resume/", runs.resume, name="run-resume"),
+    path("runs/<str:name>/save-now/", runs.save_now, name="run-save-now"),
     path("incidents/", incidents.index, name="incidents"),
     path("incidents/<int:incident_id>/", incidents.page, name="incident"),
     path("incidents/<int:incident_id>/acts", incidents.acts, name="incident-acts"),

@@ -4,6 +4,7 @@ import pytest
 
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.chronicle import queries as told
+from controlplane.fleet.models import Node
 from controlplane.runs.models import Attempt, AttemptState, Run
 from tests.api.conftest import NOW
 
@@ -109,3 +110,15 @@ def test_a_window_of_goodput_needs_a_time_zone_and_lies_in_the_past(api, run):
     account = api.get("runs/demo/goodput", since="2999-01-01T00:00:00Z").json()
     assert account["begin"] == account["end"]
     assert account["elapsed_ms"] == 0
+
+
+def test_a_training_can_be_asked_for_a_checkpoint(asking_as, attempt):
+    Node.objects.create(name="n01", enrolled_at=NOW, state_since=NOW)
+    assert asking_as("viewer").post("runs/demo/save-now").status_code == 403
+    refused = asking_as("responder").post("runs/demo/save-now")
+    assert refused.status_code == 409
+    assert "does not support save_now" in refused.json()["message"]
+    Attempt.objects.update(supports=["save_now"])
+    told = asking_as("responder").post("runs/demo/save-now")
+    assert told.status_code == 202
+    assert (told.json()["kind"], told.json()["node"], told.json()["state"]) == ("switch.arm", "n01", "pending")

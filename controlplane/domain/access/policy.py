@@ -31,6 +31,7 @@ LEAST_ROLE: Mapping[str, Role] = MappingProxyType({
     "hold_run": Role.RESPONDER,
     "hold_node": Role.RESPONDER,
     "save_now": Role.RESPONDER,
+    "save_now": Role.RESPONDER,
     "switch_off": Role.RESPONDER,
     # An operator changes what runs where.
     "start_runbook": Role.OPERATOR,

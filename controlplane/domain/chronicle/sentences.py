@@ -49,6 +49,12 @@ def cleared(item: Finding) -> str:
     return full_stop(f"Cleared: {item.sentence}")
 
 
+def save_taken(step: object) -> str:
+    """Tell that the ranks took the request for a checkpoint."""
+    after = f" after step {step}" if isinstance(step, int) else ""
+    return f"The training took the request for a checkpoint{after}."
+
+
 def evidence(item: Finding) -> str:
     """Tell the strongest lines of evidence of a finding."""
     told = "; ".join(_told_once(alike) for alike in _by_kind(item.evidence)[:3])

@@ -9,13 +9,14 @@ from pydantic import AwareDatetime
 
 from controlplane.analytics.account import account, life
 from controlplane.checkpoints.models import Checkpoint
+from controlplane.fleet.models import Command
 from controlplane.runbooks import actions as runbooks
-from controlplane.runs import actions, queries
+from controlplane.runs import actions, queries, saving
 from controlplane.runs.models import Attempt, Run
 from controlplane.web.api.auth import person
 from controlplane.web.api.bodies import Launch, ModeIn, NewRun
 from controlplane.web.api.paging import DEFAULT_LIMIT, Id, Limit, Name, Page, page
-from controlplane.web.api.schemas import AttemptOut, CheckpointOut, GoodputOut, RunOut
+from controlplane.web.api.schemas import AttemptOut, CheckpointOut, CommandOut, GoodputOut, RunOut
 
 router = Router(tags=["runs"])
 
@@ -101,6 +102,13 @@ def resume(request: HttpRequest, name: Name) -> Run:
     by = person(request, "resume_run")
     actions.resume(queries.run_named(name), by.username, datetime.now(UTC))
     return queries.run_named(name)
+
+
+@router.post("/{name}/save-now", response={202: CommandOut})
+def save_now(request: HttpRequest, name: Name) -> Status[Command]:
+    """Ask the training for a checkpoint now; the run's chronicle tells what came of it."""
+    by = person(request, "save_now")
+    return Status(202, saving.save_now(queries.run_named(name), by.username, datetime.now(UTC)))
 
 
 @router.post("/{name}/stop", response=RunOut)

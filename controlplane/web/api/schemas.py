@@ -2,11 +2,13 @@
 
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from ninja import Schema
 from pydantic import Field
 
 from controlplane.chronicle.models import Entry
+from controlplane.fleet.models import Command
 from controlplane.incidents.models import Incident
 from controlplane.incidents.queries import stack_groups
 from controlplane.replay.models import Rerun
@@ -149,6 +151,21 @@ class FindingOut(Schema):
     cleared_at: datetime | None
     evidence: list[Any]
     facts: dict[str, Any]
+
+
+class CommandOut(Schema):
+    """A command to an agent; its outcome is told in the chronicle."""
+
+    id: UUID
+    kind: str
+    node: str
+    state: str
+    deadline: datetime
+
+    @staticmethod
+    def resolve_node(command: Command) -> str:
+        """Name of the node that carries it out."""
+        return command.node.name
 
 
 class StackGroupOut(Schema):

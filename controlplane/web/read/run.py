@@ -9,6 +9,7 @@ from controlplane.events.queries import step_series
 from controlplane.fleet import queries as nodes
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.runs import queries as runs
+from controlplane.runs import saving
 from controlplane.runs.models import Attempt, Run, RunState
 from controlplane.web.present import badges, buttons, words
 from controlplane.web.present import run as present
@@ -48,19 +49,25 @@ def state(run: Run, now: datetime) -> dict[str, Any]:
         "attempts": [(row, badges.of(badges.ATTEMPT, row.state)) for row in attempts],
         "ranks": rank_lines(view) if view else [],
         **_heat(view),
-        "acts_signature": f"{run.state}.{run.held}",
+        "acts_signature": signature(run, saving.living(run)),
         "now": now,
     }
 
 
 def acts(run: Run, may: May) -> dict[str, Any]:
     """Read the buttons of one viewer."""
+    attempt = saving.living(run)
     return {
         "run": run,
-        "acts_signature": f"{run.state}.{run.held}",
+        "acts_signature": signature(run, attempt),
         "acts_url": True,
-        "run_buttons": buttons.run(run, may),
+        "run_buttons": [*buttons.run(run, may), buttons.save_now(run, may, saving.why_not(attempt))],
     }
+
+
+def signature(run: Run, attempt: Attempt | None) -> str:
+    """Name what the buttons depend on; a page fetches its own when this changes."""
+    return f"{run.state}.{run.held}.{attempt.number if attempt else 0}"
 
 
 def _facts(run: Run, attempt: Attempt | None, now: datetime, *, still: bool) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from controlplane.chronicle import queries as chronicle
 from controlplane.domain.errors import Invalid
-from controlplane.runs import actions
+from controlplane.runs import actions, saving
 from controlplane.web.present import chronicle as present
 from controlplane.web.read import fleet, series
 from controlplane.web.read import run as read
@@ -82,6 +82,14 @@ def resume(request: HttpRequest, name: str) -> HttpResponse:
     """Give a run back to automation."""
     run = read.load(name)
     trouble = act(request, "resume_run", lambda by, now: actions.resume(run, by, now))
+    return _answered(request, name, trouble)
+
+
+@require_POST
+def save_now(request: HttpRequest, name: str) -> HttpResponse:
+    """Ask the training for a checkpoint."""
+    run = read.load(name)
+    trouble = act(request, "save_now", lambda by, now: saving.save_now(run, by, now))
     return _answered(request, name, trouble)
 
 
