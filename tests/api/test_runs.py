@@ -115,10 +115,11 @@ def test_a_window_of_goodput_needs_a_time_zone_and_lies_in_the_past(api, run):
 def test_a_training_can_be_asked_for_a_checkpoint(asking_as, attempt):
     Node.objects.create(name="n01", enrolled_at=NOW, state_since=NOW)
     assert asking_as("viewer").post("runs/demo/save-now").status_code == 403
-    refused = asking_as("responder").post("runs/demo/save-now")
+    responder = asking_as("responder")
+    refused = responder.post("runs/demo/save-now")
     assert refused.status_code == 409
     assert "does not support save_now" in refused.json()["message"]
     Attempt.objects.update(supports=["save_now"])
-    told = asking_as("responder").post("runs/demo/save-now")
-    assert told.status_code == 202
-    assert (told.json()["kind"], told.json()["node"], told.json()["state"]) == ("switch.arm", "n01", "pending")
+    sent = responder.post("runs/demo/save-now")
+    assert sent.status_code == 202
+    assert (sent.json()["kind"], sent.json()["node"], sent.json()["state"]) == ("switch.arm", "n01", "pending")
