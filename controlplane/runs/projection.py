@@ -12,6 +12,7 @@ from django.db.models import Q
 
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.chronicle.words import count
+from controlplane.domain.detection.leaps import FREE_STEPS
 from controlplane.domain.signals import Signal
 from controlplane.live import actions as live
 from controlplane.runs.book import Book
@@ -50,16 +51,18 @@ def spoken_for(run: Run, nodes: Mapping[int, Sequence[str]], signal: Signal) -> 
     return signal.node in nodes.get(signal.attempt, [])
 
 
-def apply(run: Run, signals: Sequence[Signal], book: Book) -> None:
+def apply(run: Run, signals: Sequence[Signal], book: Book, *, believed: int | None = None) -> None:
     """Write what `signals` say about the run's attempts and steps; sentences go to `book`.
 
+    `believed` is the furthest step that the run's reducer believes, None where nobody
+    judged: a step number far beyond it is not written, or it would hide all that follow.
     Part of the caller's transaction; applying the same signals twice changes nothing.
     """
     steps: dict[int, list[Signal]] = {}
     for signal in signals:
         if signal.run != run.name or not _numbered(signal.attempt):
             continue
-        if signal.kind == "rank.step" and whole(signal.data.get("step")) is not None:
+        if signal.kind == "rank.step" and _credible(whole(signal.data.get("step")), believed):
             steps.setdefault(signal.attempt or 0, []).append(signal)
         elif signal.kind == "attempt.started":
             _started(run, signal, book)
@@ -69,6 +72,10 @@ def apply(run: Run, signals: Sequence[Signal], book: Book) -> None:
     if _flush(run, steps):
         live.touch(f"run:{run.name}", urgent=False)
         live.touch("fleet", urgent=False)
+
+
+def _credible(step: int | None, believed: int | None) -> bool:
+    return step is not None and (believed is None or step <= believed + FREE_STEPS)
 
 
 def whole(value: Any) -> int | None:

@@ -149,7 +149,7 @@ def commit(
     """
     book = Book(now)
     changed = incidents.record(run, heard.judged, now, book=book)
-    _project(run, heard.signals, now, book)
+    _project(run, heard.signals, now, book, believed=reducer.high_water_step)
     changed += incidents.settle(run, now, book=book)
     introduce(reducer)
     snapshot = reducer.snapshot() if keep else {}
@@ -165,9 +165,9 @@ def lock(run: Run) -> None:
     run.refresh_from_db(from_queryset=Run.objects.select_for_update(no_key=True))
 
 
-def _project(run: Run, signals: Sequence[Signal], now: datetime, book: Book) -> None:
+def _project(run: Run, signals: Sequence[Signal], now: datetime, book: Book, *, believed: int) -> None:
     if signals:
-        runs.apply(run, signals, book)
+        runs.apply(run, signals, book, believed=max(believed, run.high_water_step))
         checkpoints.apply(run, signals, book)
         runs.note_cancelled(run, fleet_actions.note_jobs(run.name, signals), now, book)
         results.record(signals, now, book)

@@ -25,9 +25,9 @@ def signal(kind, *, node="n1", attempt=1, at=0.0, run="demo", **data):
     return Signal(kind=kind, received=received, at_ms=0, node=node, run=run, attempt=attempt, rank=0, data=data)
 
 
-def project(run, *signals):
+def project(run, *signals, believed=None):
     book = Book(NOW)
-    apply(run, signals, book)
+    apply(run, signals, book, believed=believed)
     book.write()
 
 
@@ -50,6 +50,11 @@ def test_the_high_water_step_never_falls_and_a_new_attempt_is_beyond_it_only_pas
     assert Attempt.objects.get(number=2).beyond_at is None
     project(run, signal("rank.step", attempt=2, step=51, at=9))
     assert Attempt.objects.get(number=2).beyond_at.timestamp() == NOW.timestamp() + 9
+
+
+def test_a_step_number_far_beyond_what_the_reducer_believes_is_not_written(run):
+    project(run, signal("rank.step", step=50), signal("rank.step", step=10**12), believed=50)
+    assert (Attempt.objects.get().last_step, Run.objects.get().high_water_step) == (50, 50)
 
 
 def test_the_same_signals_again_change_and_tell_nothing(run):

@@ -101,6 +101,11 @@ class RunMachine:
         if attempt is not None and attempt.state != COMPLETED:
             attempt.state, attempt.rested_at = RESTING, now
 
+    @property
+    def high_water_step(self) -> int:
+        """The furthest step that was believed."""
+        return self._state.high_water_step
+
     def nodes(self) -> tuple[str, ...]:
         """Give the nodes whose own events the machine wants, the launcher's among them."""
         return tuple(sorted(self._state.nodes))
