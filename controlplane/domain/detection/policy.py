@@ -116,6 +116,15 @@ class RunPolicy:
     restart_refill_s: float = _setting(1800.0, 1, 30 * DAY_S, "methods 8", "time until one restart is earned back")
     backoff_s: float = _setting(30.0, 0, DAY_S, "methods 8", "pause before a restart after a fruitless one")
     backoff_cap_s: float = _setting(1800.0, 0, DAY_S, "methods 8", "longest such pause")
+    backoff_reset_s: float = _setting(
+        1800.0, 0, DAY_S, "methods 8", "a restart that trained so long and saved once ends the growth of the pauses"
+    )
+    breaker_window_s: float = _setting(3600.0, 60, DAY_S, "methods 8", "the breaker counts what happened within so long")
+    breaker_failures: int = _setting(3, 1, 1000, "methods 8", "executions that fail within it until the breaker opens")
+    breaker_empties: int = _setting(2, 1, 1000, "methods 8", "times that all restarts were spent until it opens")
+    finding_age_s: float = _setting(21_600.0, 60, 30 * DAY_S, "methods 8", "an older finding is acted on by no one alone")
+    back_checkpoints: int = _setting(2, 0, 100, "methods 8", "distrusted checkpoints passed over without a person")
+    back_s: float = _setting(DAY_S, 60, 30 * DAY_S, "methods 8", "work given up for them without a person")
     max_share: float = _setting(0.10, 0, 1, "methods 8, 11.3", "share of a run's nodes that may be replaced unasked")
     same_failures: int = _setting(2, 1, 20, "methods 11.5", "equal failures without progress until a person is asked")
     rung_tries: int = _setting(2, 1, 20, "methods 8", "fruitless restarts of one kind until a person is asked")
@@ -126,6 +135,9 @@ class RunPolicy:
     )
     two_person_share: float = _setting(
         0.25, 0, 1, "methods 8", "leaving out more than this share of the fleet needs two people; one node never does"
+    )
+    nodes_least: int | None = _setting(
+        None, 1, 10_000, "requirements R-07", "fewest nodes the run can train on; unset: exactly those it wants"
     )
     drift_accept_steps: int = _setting(100, 1, 10**6, "requirements D-15", "steps after which a change is accepted")
     queue_pending_s: float = _setting(600.0, 1, 30 * DAY_S, "requirements D-17", "a job that waits under a reservation")

@@ -11,7 +11,7 @@ from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery.acts import Do
 from controlplane.domain.recovery.catalog import Catalog
 from controlplane.domain.recovery.holds import BY_ITSELF, HeldBy, Question, RunFacts, earliest, first_hold
-from controlplane.domain.recovery.responses import excluded, rung
+from controlplane.domain.recovery.responses import REPLACE, REPLACE_DOMAIN, excluded, rung
 from controlplane.domain.recovery.runbook import Runbook
 
 __all__ = ["OVER", "Decision", "HeldBy", "RunFacts", "choose"]
@@ -61,12 +61,24 @@ def choose(diagnosis: Diagnosis, facts: RunFacts, policy: RunPolicy, catalog: Ca
         return Decision(runbook=None, why=made.why)
     if runbook.patient and not exclude:
         return Decision(runbook=None, why="no spare is free to take the place of the suspected node")
-    step = rung(runbook, diagnosis.klass, exclude)
+    step, exclude = climb(rung(runbook, diagnosis.klass, exclude), exclude, facts, policy)
     return _decided(
         Question(
             diagnosis=diagnosis, runbook=runbook, asks=made.asks, exclude=exclude, rung=step, facts=facts, policy=policy
         )
     )
+
+
+def climb(step: str, exclude: tuple[str, ...], facts: RunFacts, policy: RunPolicy) -> tuple[str, tuple[str, ...]]:
+    """Leave out the suspect's whole failure domain once replacing it alone was tried in vain (methods 8).
+
+    Only where spares replace all of it: a neighbour is no more than suspected.
+    """
+    wider = tuple(dict.fromkeys((*exclude, *facts.neighbours)))
+    in_vain = step == REPLACE and facts.tries.get(REPLACE, 0) >= policy.rung_tries
+    if not in_vain or len(wider) == len(exclude) or len(wider) > facts.spares:
+        return step, exclude
+    return REPLACE_DOMAIN, wider
 
 
 def _decided(asked: Question) -> Decision:

@@ -5,7 +5,7 @@ that comes back must not be answered at the same pace for ever (methods 8). The
 counters are plain values; whoever stores them spends them under one key each.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -66,6 +66,30 @@ def backoff_s(fruitless: int, policy: RunPolicy) -> float:
         return 0.0
     doublings = min(fruitless - 1, 32)
     return min(policy.backoff_cap_s, policy.backoff_s * 2.0**doublings)
+
+
+def unsettled(launches: Sequence[float], saves: Sequence[float], now: float, policy: RunPolicy) -> int:
+    """Count the newest restarts in a row that did not hold.
+
+    One held when it brought a durable checkpoint and then nobody had to restart for half
+    an hour (methods 8). `launches` and `saves` are times; the order does not matter.
+    """
+    count, until = 0, now
+    for at in sorted(launches, reverse=True):
+        if until - at >= policy.backoff_reset_s and any(at < saved <= until for saved in saves):
+            break
+        count, until = count + 1, at
+    return count
+
+
+RUNS_AT_ONCE = 2
+"""As many runs may be acted on within the blast window without a person (methods 8)."""
+RUNS_SHARE = 0.10
+
+
+def runs_at_once(runs: int, *, floor: int = RUNS_AT_ONCE) -> int:
+    """How many runs of `runs` automation may act on within the blast window; a share has a floor (methods 11.3)."""
+    return max(floor, int(runs * RUNS_SHARE))
 
 
 def node_budget(nodes: int, policy: RunPolicy) -> int:

@@ -10,7 +10,8 @@ from enum import StrEnum
 
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.diagnose import Diagnosis
-from controlplane.domain.recovery.guards import TokenBucket, backoff_s, within_share
+from controlplane.domain.recovery import modes
+from controlplane.domain.recovery.guards import RUNS_AT_ONCE, TokenBucket, backoff_s, within_share
 from controlplane.domain.recovery.responses import BACKWARDS, GONE
 from controlplane.domain.recovery.runbook import Runbook
 
@@ -20,6 +21,7 @@ class HeldBy(StrEnum):
 
     OPERATOR = "operator"
     KILL_SWITCH = "kill switch"
+    BREAKER = "breaker"
     PARTITION = "partition"
     STORAGE = "storage"
     WATCH = "watch"
@@ -28,8 +30,11 @@ class HeldBy(StrEnum):
     PERSON = "person"
     REPEAT = "repeat"
     LADDER = "ladder"
+    LIMITS = "limits"
     SHARE = "share"
+    RUNS = "runs"
     BUCKET = "bucket"
+    AGE = "age"
     BACKOFF = "backoff"
 
 
@@ -41,13 +46,17 @@ BY_ITSELF = frozenset({HeldBy.BACKOFF, HeldBy.STORAGE})
 class RunFacts:
     """The world as re-read at the moment of the choice.
 
-    `exited` says that the newest attempt has ended. `fruitless` counts earlier restarts
-    without a durable checkpoint since; `same_failures` those of them with this
-    diagnosis' fingerprint and without a node newly excluded; `tries` counts them by
-    rung of the ladder; `last_restart_at` is when the last one was launched.
-    `lately_excluded` are nodes that restarts left out within the blast window.
-    `partition` is the fleet machine's reason to hold, `storage` why the storage is not
-    trusted, each "" for none. `spares` counts free nodes.
+    `exited` says that the newest attempt has ended. `fruitless` counts the newest
+    restarts in a row that did not hold (`guards.unsettled`). Of those without a durable
+    checkpoint since, `same_failures` have this diagnosis' fingerprint and no node newly
+    excluded, and `tries` counts all by rung of the ladder; `last_restart_at` is when the
+    last one was launched. `lately_excluded` are nodes that restarts left out within the
+    blast window, `runs_touched` counts the other runs that automation acted on within it.
+    `kill_switch`, `breaker`, `partition` and `storage` are reasons not to act, each ""
+    for none. `modes` holds what people set single runbooks to, `uses` how often each with
+    such a limit began lately. `spares` counts free nodes; `neighbours` are the run's
+    nodes in the suspect's failure domain, once replacing it alone was tried in vain.
+    `age_s` is how long ago the newest of what stands was found.
     """
 
     now: float
@@ -58,7 +67,8 @@ class RunFacts:
     exited: bool = False
     held: bool = False
     held_by: str = ""
-    kill_switch: bool = False
+    kill_switch: str = ""
+    breaker: str = ""
     partition: str = ""
     storage: str = ""
     fruitless: int = 0
@@ -66,7 +76,13 @@ class RunFacts:
     tries: Mapping[str, int] = field(default_factory=dict)
     last_restart_at: float | None = None
     lately_excluded: frozenset[str] = frozenset()
+    runs_touched: int = 0
+    runs_at_once: int = RUNS_AT_ONCE
     spares: int = 1
+    modes: Mapping[str, str] = field(default_factory=dict)
+    uses: Mapping[str, int] = field(default_factory=dict)
+    neighbours: tuple[str, ...] = ()
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +123,7 @@ def _operator(asked: Question) -> Held:
 
 
 def _kill_switch(asked: Question) -> Held:
-    return (HeldBy.KILL_SWITCH, "automation is switched off") if asked.facts.kill_switch else None
+    return (HeldBy.KILL_SWITCH, asked.facts.kill_switch) if asked.facts.kill_switch else None
 
 
 def _partition(asked: Question) -> Held:
@@ -121,11 +137,14 @@ def _storage(asked: Question) -> Held:
 
 
 def _mode(asked: Question) -> Held:
-    if asked.facts.mode == HeldBy.WATCH:
-        return HeldBy.WATCH, "the run is only watched"
-    if asked.facts.mode == HeldBy.ASK:
-        return HeldBy.ASK, "the run asks before it acts"
-    return None
+    allowed = modes.allowed(asked.facts.mode, asked.runbook, asked.facts.modes.get(asked.runbook.id, ""))
+    if allowed.mode == HeldBy.WATCH:
+        return HeldBy.WATCH, allowed.why
+    return (HeldBy.ASK, allowed.why) if allowed.mode == HeldBy.ASK else None
+
+
+def _breaker(asked: Question) -> Held:
+    return (HeldBy.BREAKER, asked.facts.breaker) if asked.facts.breaker else None
 
 
 def _rule(asked: Question) -> Held:
@@ -159,6 +178,34 @@ def _ladder(asked: Question) -> Held:
     return HeldBy.LADDER, f"{tries} launches of this kind brought no durable progress"
 
 
+def _age(asked: Question) -> Held:
+    """Old news never acts: much may have been done by others since."""
+    if asked.facts.age_s <= asked.policy.finding_age_s:
+        return None
+    return HeldBy.AGE, f"it was found {asked.facts.age_s / 3600:.0f} h ago, so a person says whether it still holds"
+
+
+def _limits(asked: Question) -> Held:
+    """The runbook's own limits, as its file sets them."""
+    own, used, out = asked.runbook.limits, asked.facts.uses.get(asked.runbook.id, 0), len(asked.exclude)
+    if own.uses is not None and used >= own.uses:
+        return HeldBy.LIMITS, f"it was used {used} times within {own.uses_s / 3600:g} h, which is its limit"
+    if own.nodes is not None and out > own.nodes:
+        return HeldBy.LIMITS, f"it would leave out {out} nodes and may leave out {own.nodes}"
+    if own.spares is not None and out and asked.facts.spares - out < own.spares:
+        return HeldBy.LIMITS, f"fewer than {own.spares} spares would be left"
+    return None
+
+
+def _runs(asked: Question) -> Held:
+    """What strikes many runs at once has one cause, and restarting them all is rarely its cure."""
+    facts = asked.facts
+    if facts.runs_touched < facts.runs_at_once:
+        return None
+    minutes = asked.policy.blast_window_s / 60
+    return HeldBy.RUNS, f"automation acted on {facts.runs_touched} other runs in the last {minutes:g} min"
+
+
 def _share(asked: Question) -> Held:
     """A lost group may be large where one place or the scheduler confirms it; else a tenth is the limit."""
     facts = asked.diagnosis.facts
@@ -186,5 +233,6 @@ def _backoff(asked: Question) -> Held:
 
 
 GUARDS: tuple[Guard, ...] = (
-    _operator, _kill_switch, _partition, _storage, _mode, _rule, _person, _repeat, _ladder, _share, _bucket, _backoff,
+    _operator, _kill_switch, _partition, _storage, _mode, _rule, _breaker, _age, _person, _repeat, _ladder, _limits,
+    _share, _runs, _bucket, _backoff,
 )  # fmt: skip

@@ -12,6 +12,8 @@ SLOW = "fail_slow"
 STORAGE = "storage_stall"
 BACKWARDS = frozenset({"checkpoint_poison", "restore_failed"})
 """Classes that the newest checkpoint does not answer: go one back, delete nothing (methods 8)."""
+REPLACE, REPLACE_DOMAIN = "replace", "replace domain"
+"""Rungs of the ladder: the suspect, then all that fails together with it."""
 HARD = frozenset({"gpu_fault", "node_lost", GONE})
 HARD_WEIGHT = 5.0
 """Evidence on a node from here on is a machine's own word, not a suspicion (methods 7: node down, fatal Xid)."""
@@ -60,4 +62,4 @@ def rung(runbook: Runbook, klass: str, exclude: tuple[str, ...]) -> str:
         return runbook.id
     if klass in BACKWARDS:
         return "one checkpoint back"
-    return "replace" if exclude else "same nodes"
+    return REPLACE if exclude else "same nodes"

@@ -1,11 +1,16 @@
+from dataclasses import replace
+
 import pytest
 
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.diagnose import diagnose
 from controlplane.domain.findings import Evidence, Finding, Stage
+from controlplane.domain.recovery import choice
+from controlplane.domain.recovery.catalog import Catalog
 from controlplane.domain.recovery.choice import RunFacts
 from controlplane.domain.recovery.guards import TokenBucket
-from tests.domain.recovery.shelf import choose
+from controlplane.domain.recovery.runbook import Limits
+from tests.domain.recovery.shelf import CATALOG, choose
 
 POLICY = RunPolicy()
 NOW = 5000.0
@@ -52,7 +57,12 @@ def test_trouble_with_our_own_sight_is_told_and_nothing_is_done(klass):
     ("words", "held_by"),
     [
         ({"held": True, "held_by": "ana"}, "operator"),
-        ({"kill_switch": True}, "kill switch"),
+        ({"kill_switch": "ana switched automation off everywhere"}, "kill switch"),
+        ({"breaker": "the breaker is open"}, "breaker"),
+        ({"age_s": 7 * 3600.0}, "age"),
+        ({"runs_touched": 2}, "runs"),
+        ({"modes": {"restart-after-crash": "ask"}}, "ask"),
+        ({"modes": {"restart-after-crash": "watch"}}, "watch"),
         ({"partition": "8 of 20 nodes fell silent together"}, "partition"),
         ({"mode": "watch"}, "watch"),
         ({"mode": "ask"}, "ask"),
@@ -96,3 +106,43 @@ def test_a_node_far_ahead_of_all_others_is_left_out():
     decision = choose(diagnosis("node_lost", evidence=(down,)), facts(same_failures=2), POLICY)
     assert (decision.exclude, decision.starts) == (("n2",), True)
     assert "n2" in decision.why
+
+
+def limited(**words):
+    runbook = replace(CATALOG.runbooks["restart-after-crash"], limits=Limits(**words))
+    return Catalog({runbook.id: runbook})
+
+
+def blamed():
+    down = Evidence(at=NOW, entity="node:n2", weight=5.0, text="the scheduler says down")
+    return diagnosis(evidence=(down,))
+
+
+@pytest.mark.parametrize(
+    ("limits", "words", "held_by"),
+    [
+        ({"uses": 3}, {"uses": {"restart-after-crash": 3}}, "limits"),
+        ({"uses": 3}, {"uses": {"restart-after-crash": 2}}, None),
+        ({"nodes": 0}, {"spares": 1}, "limits"),
+        ({"nodes": 1}, {"spares": 1}, None),
+        ({"spares": 2}, {"spares": 2}, "limits"),
+        ({"spares": 2}, {"spares": 3}, None),
+    ],
+)
+def test_a_runbook_keeps_the_limits_of_its_own_file(limits, words, held_by):
+    assert choice.choose(blamed(), facts(**words), POLICY, limited(**limits)).held_by == held_by
+
+
+def test_after_two_vain_replacements_the_suspects_failure_domain_is_left_out_where_spares_replace_it():
+    vain = {"tries": {"replace": 2}, "neighbours": ("n3",)}
+    policy = RunPolicy(max_share=0.5)
+    assert choose(blamed(), facts(spares=1, **vain), policy).held_by == "ladder"
+    decision = choose(blamed(), facts(spares=2, **vain), policy)
+    assert (decision.exclude, decision.rung, decision.held_by) == (("n2", "n3"), "replace domain", None)
+    again = {**vain, "tries": {"replace": 2, "replace domain": 2}}
+    assert choose(blamed(), facts(spares=2, **again), policy).held_by == "ladder"
+
+
+def test_a_failure_domain_beyond_a_tenth_of_the_run_needs_a_person():
+    vain = facts(spares=2, tries={"replace": 2}, neighbours=("n3",))
+    assert choose(blamed(), vain, POLICY).held_by == "share"

@@ -3,7 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.domain.detection.policy import RunPolicy
-from controlplane.domain.recovery.guards import TokenBucket, backoff_s, node_budget, within_share
+from controlplane.domain.recovery.guards import (
+    TokenBucket,
+    backoff_s,
+    node_budget,
+    runs_at_once,
+    unsettled,
+    within_share,
+)
 
 POLICY = RunPolicy()
 
@@ -49,3 +56,21 @@ def test_one_node_may_always_be_replaced(nodes, budget):
     assert node_budget(nodes, POLICY) == budget
     assert within_share(["n"] * budget, nodes, POLICY)
     assert not within_share(["n"] * (budget + 1), nodes, POLICY)
+
+
+def test_pauses_shrink_only_after_a_checkpoint_and_half_an_hour():
+    launches = [0.0, 100.0, 200.0]
+    assert unsettled(launches, [], 5000.0, POLICY) == 3
+    assert unsettled(launches, [250.0], 1000.0, POLICY) == 3
+    assert unsettled(launches, [250.0], 2000.0, POLICY) == 0
+    assert unsettled(launches, [], 90_000.0, POLICY) == 3
+
+
+def test_a_restart_that_held_ends_the_count_of_those_before_it():
+    assert unsettled([0.0, 100.0, 4000.0], [1500.0], 4010.0, POLICY) == 1
+    assert unsettled([0.0, 100.0, 4000.0], [50.0], 4010.0, POLICY) == 3
+
+
+@pytest.mark.parametrize(("runs", "most"), [(1, 2), (20, 2), (50, 5)])
+def test_two_runs_or_a_tenth_of_them_may_be_acted_on_at_once(runs, most):
+    assert runs_at_once(runs) == most
