@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.db.models import Q, QuerySet
+from django.db.models import Max, Q, QuerySet
+from django.db.models.functions import Coalesce
 
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.company import MIN_FAILURES, Launch, company_kept
@@ -90,6 +91,18 @@ def at_its_worst(incident: Incident) -> Diagnosis | None:
         incident.confirmed_at or incident.opened_at,
     )
     return diagnose(findings, now=seconds(then), policy=policy, history=history(incident, findings, then))
+
+
+def found_at(incident: Incident, now: datetime, *, young_s: float) -> datetime | None:
+    """Return when the newest of what stands was found or confirmed, None when nothing stands.
+
+    An incident that is itself younger than `young_s` is not asked further.
+    """
+    if (now - incident.opened_at).total_seconds() <= young_s:
+        return incident.opened_at
+    standing = incident.findings.exclude(stage=Stage.CLEARED)
+    newest: datetime | None = standing.aggregate(at=Max(Coalesce("confirmed_at", "found_at")))["at"]
+    return newest
 
 
 def _about(findings: list[Judgement], attempt: int) -> list[Judgement]:

@@ -14,7 +14,7 @@ from controlplane.domain.chronicle import sentences
 from controlplane.domain.errors import Conflict, NotFound, Refused
 from controlplane.domain.fleet import removals, strikes
 from controlplane.domain.fleet.identity import Kinship
-from controlplane.domain.fleet.states import BANNED
+from controlplane.domain.fleet.states import BANNED, KEPT_OUT, USABLE
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import queries as fleet_queries
 from controlplane.fleet.models import Node, NodeState
@@ -22,6 +22,7 @@ from controlplane.fleet.queries import Returned
 from controlplane.quarantine import queries
 from controlplane.quarantine.freezing import TAKES_OUT, freeze, frozen, thaw
 from controlplane.quarantine.models import LedgerEntry
+from controlplane.runs import automation
 from controlplane.runs.book import Book
 
 __all__ = ["admit", "freeze", "join", "leave", "move", "quarantine", "refuse", "release", "thaw"]
@@ -57,12 +58,12 @@ def move(
         written = LedgerEntry.objects.filter(key=key).first() if key else None
         if written is not None:
             return written
-        if node.held and actor_kind != PERSON:
-            raise Refused(f"{name} is held by an operator")
+        if actor_kind != PERSON:
+            _check_automation(node, to)
         if to in TAKES_OUT and actor_kind == RUNBOOK and (frost := frozen(now)):
             raise Refused(f"automation takes no node out until {frost.until:%H:%M} UTC ({frost.why})")
-        if to == NodeState.QUARANTINED and actor_kind == RUNBOOK:
-            _check_removals(incident_id, now, strike=strike)
+        if to in queries.TAKEN_OUT and node.state not in KEPT_OUT and actor_kind == RUNBOOK:
+            _check_removals(incident_id, now, strike=strike or to == NodeState.DRAINING)
         entry = LedgerEntry.objects.create(
             node=node, at=now, from_state=node.state, to_state=to, reason=reason, strike=strike, key=key,
             evidence=[dict(line) for line in evidence], actor_kind=actor_kind, actor=actor, incident_id=incident_id,
@@ -71,6 +72,22 @@ def move(
         _note_probation(entry, name)
         _tell(entry, name, now, book)
     return entry
+
+
+def _check_automation(node: Node, to: str) -> None:
+    """Hold automation to what it may do to a node at all.
+
+    Joining and leaving an attempt follow from a launch and are no verdict of their own.
+    """
+    if node.held:
+        raise Refused(f"{node.name} is held by an operator")
+    if {node.state, to} <= USABLE:
+        return
+    off = automation.share(None).why_off
+    if off:
+        raise Refused(off)
+    if to in USABLE and node.state_actor_kind == PERSON and node.state in KEPT_OUT:
+        raise Refused(f"a person made {node.name} {node.state}, so automation leaves it to people")
 
 
 def _check_removals(incident_id: int | None, now: datetime, *, strike: bool) -> None:
@@ -82,7 +99,7 @@ def _check_removals(incident_id: int | None, now: datetime, *, strike: bool) -> 
     bucket = removals.bucket(nodes, [at.timestamp() for at in taken], now.timestamp())
     if not bucket.has_token(now.timestamp()):
         minutes = f"{bucket.next_token_s(now.timestamp()) / 60:.0f} min"
-        raise Refused(f"automation has quarantined {len(taken)} nodes lately and may take the next in {minutes}")
+        raise Refused(f"automation has taken {len(taken)} nodes out lately and may take the next in {minutes}")
 
 
 _REMOVED = {"to_state": NodeState.QUARANTINED, "actor_kind": RUNBOOK, "strike": False}

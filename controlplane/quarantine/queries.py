@@ -15,6 +15,8 @@ RUNBOOK = "runbook"
 MAX_MARKS = 1_000
 RATE_WINDOW = timedelta(days=30)
 """Failures longer ago say little of the machines of today."""
+TAKEN_OUT = (NodeState.QUARANTINED, NodeState.DRAINING)
+_OF_A_REMOVAL = ("pk", "at", "to_state", "strike", "incident_id")
 _OUT = (NodeState.QUARANTINED, NodeState.REPAIRING, NodeState.PROVING)
 _RELEASED = Q(from_state__in=_OUT, to_state__in=(NodeState.SPARE, NodeState.HEALTHY))
 
@@ -63,11 +65,16 @@ def needs_repair(node: str, now: datetime) -> bool:
 
 
 def removals(now: datetime, within: timedelta) -> list[datetime]:
-    """Return when automation took nodes out of training; what one incident of a group took counts once (L-07)."""
-    rows = LedgerEntry.objects.filter(to_state=NodeState.QUARANTINED, actor_kind=RUNBOOK, at__gt=now - within)
+    """Return when automation quarantined or drained nodes; what one incident of a group took counts once (L-07).
+
+    A node that was out before is not taken out again.
+    """
+    rows = LedgerEntry.objects.filter(to_state__in=TAKEN_OUT, actor_kind=RUNBOOK, at__gt=now - within)
+    rows = rows.exclude(from_state__in=KEPT_OUT)
     seen: dict[object, datetime] = {}
-    for pk, at, strike, incident_id in rows.order_by("at", "id").values_list("pk", "at", "strike", "incident_id"):
-        one = ("group", incident_id) if incident_id and not strike else ("node", pk)
+    for pk, at, to, strike, incident_id in rows.order_by("at", "id").values_list(*_OF_A_REMOVAL):
+        group = incident_id and not strike and to == NodeState.QUARANTINED
+        one = ("group", incident_id) if group else ("node", pk)
         seen.setdefault(one, at)
     return list(seen.values())
 

@@ -21,7 +21,7 @@ from controlplane.domain.errors import Conflict, NotFound, Refused
 from controlplane.domain.recovery.acts import Act, Do
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import shown, stream
-from controlplane.runbooks import attend, grounds, preview, registry
+from controlplane.runbooks import attend, gate, grounds, preview, registry
 from controlplane.runbooks.models import Approval, ApprovalState, Execution, ExecutionState
 from controlplane.runbooks.queries import live_of
 from controlplane.runs import queries as runs
@@ -166,8 +166,7 @@ def _may_start(execution: Execution) -> None:
     run = execution.run
     if live_of(run).exclude(pk=execution.pk).exists():
         raise Conflict(f"another runbook works on {run.name}")
-    if run.mode == Mode.WATCH:
-        raise Refused(f"{run.name} is set to watch: nothing acts on it")
+    gate.may_start(execution)
     if run.held:
         raise Refused(f"{run.name} is held by {run.held_by}")
 

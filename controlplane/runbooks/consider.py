@@ -19,7 +19,7 @@ from controlplane.incidents import actions as incidents
 from controlplane.incidents import queries as incident_queries
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import stream
-from controlplane.runbooks import approvals, attend, registry
+from controlplane.runbooks import approvals, attend, breaker, registry
 from controlplane.runbooks.definitions import keep
 from controlplane.runbooks.facts import run_facts
 from controlplane.runbooks.models import ApprovalState, Execution, ExecutionState
@@ -33,6 +33,8 @@ SETTLE_S = 3.0
 MAX_TRIES = 2
 """Executions that may fail on one attempt before a person is asked (methods 8: two tries per rung)."""
 ANOTHER = "another runbook answers it by now"
+OPEN_BY_THEMSELVES = frozenset(HeldBy)
+"""Guards that are asked again with each look; what a step asked a person about stays that person's."""
 LIVE_OR_PAUSED = (ExecutionState.RUNNING, ExecutionState.WAITING, ExecutionState.PAUSED)
 _WORKED = (ExecutionState.FAILED, ExecutionState.SUCCEEDED)
 
@@ -88,8 +90,10 @@ def _carry_out(incident: Incident, attempt: Attempt, decision: Decision, now: da
     proposals = incident.executions.filter(state=ExecutionState.PROPOSED, attempt=attempt.number)
     approvals.withdraw(proposals.exclude(runbook=decision.runbook), ANOTHER, now)
     proposal = proposals.filter(runbook=decision.runbook).first()
+    if decision.starts and proposal is not None:
+        return _start(proposal, now) if proposal.held_by in OPEN_BY_THEMSELVES else None
     if decision.starts:
-        return _start(proposal, now) if proposal else _create(incident, attempt, decision, ExecutionState.RUNNING, now)
+        return _create(incident, attempt, decision, ExecutionState.RUNNING, now)
     if not decision.waits and proposal is None:
         approvals.ask(_create(incident, attempt, decision, ExecutionState.PROPOSED, now), decision.why, now)
     return None
@@ -134,14 +138,17 @@ def _refused_by_person(incident: Incident, attempt: int) -> bool:
     """A person who rejected or stopped the answer to this attempt is not asked again."""
     refused = (ExecutionState.REJECTED, ExecutionState.STOPPED, ExecutionState.UNDONE)
     by_hand = incident.executions.filter(attempt=attempt, state__in=refused)
-    return by_hand.exclude(outcome=ANOTHER).exists()
+    return by_hand.exclude(outcome=ANOTHER).exists() or incident.skips.filter(attempt=attempt).exists()
 
 
 def _decide(incident: Incident, run: Run, attempt: Attempt | None, diagnosis: Diagnosis, now: datetime) -> Decision:
     if attempt is None:
         return Decision(runbook=None, why="the run was never launched")
     policy = runs.policy(run)
-    decision = choose(diagnosis, run_facts(run, attempt, diagnosis, policy, now), policy, registry.catalog())
+    catalog = registry.catalog()
+    found_at = incident_queries.found_at(incident, now, young_s=policy.finding_age_s)
+    facts = run_facts(run, attempt, diagnosis, policy, now, catalog=catalog, found_at=found_at)
+    decision = choose(diagnosis, facts, policy, catalog)
     if decision.runbook is None:
         return decision
     worked = incident.executions.filter(attempt=attempt.number, state__in=_WORKED, runbook=decision.runbook)
@@ -149,7 +156,8 @@ def _decide(incident: Incident, run: Run, attempt: Attempt | None, diagnosis: Di
     if tries >= MAX_TRIES:
         why = f"{tries} tries to bring attempt {attempt.number} back have failed"
         return replace(decision, held_by=HeldBy.REPEAT.value, why=why, not_before=None)
-    return decision
+    opened = breaker.judge(run, policy, now) if decision.starts else ""
+    return replace(decision, held_by=HeldBy.BREAKER.value, why=opened) if opened else decision
 
 
 def _store(incident: Incident, decision: Decision, acts: list[Act], now: datetime, *, busy: bool = False) -> None:

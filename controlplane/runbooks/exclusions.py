@@ -11,17 +11,39 @@ from controlplane.domain.chronicle import sentences
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.errors import Conflict, NotFound, Refused
 from controlplane.domain.recovery.acts import Do
-from controlplane.domain.recovery.responses import GONE, condemned
+from controlplane.domain.recovery.guards import may_move_again
+from controlplane.domain.recovery.responses import GONE, condemned, is_hard
 from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import NodeState
 from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks.turn import Turn
+from controlplane.runs.times import seconds
+
+PERSON = "person"
 
 
 def condemn(turn: Turn, diagnosis: Diagnosis) -> None:
     """Quarantine every node that the diagnosis condemns."""
     for node in condemned(diagnosis):
-        _quarantine(turn, diagnosis, node)
+        if rested(turn, node, fatal=is_hard(diagnosis)):
+            _quarantine(turn, diagnosis, node)
+        else:
+            turn.tell("hold", f"Node {node} was moved a moment ago, so it stays where it is.", key=f"rests:{node}")
+
+
+def rested(turn: Turn, name: str, *, fatal: bool) -> bool:
+    """Say whether automation may judge the node again (methods 8).
+
+    Taking part in an attempt is no verdict, so a node in use may be moved at any time; what
+    is out already is not moved again.
+    """
+    for node in fleet.nodes_for([name]):
+        unjudged = node.state_actor_kind == PERSON or node.state != NodeState.SUSPECT
+        return may_move_again(
+            moved_at=seconds(node.state_since), by_person=unjudged, now=seconds(turn.now), fatal=fatal,
+            policy=turn.policy,
+        )  # fmt: skip
+    return False
 
 
 def _quarantine(turn: Turn, diagnosis: Diagnosis, node: str) -> None:
@@ -77,9 +99,12 @@ def _moved(turn: Turn, node: str, do: Do, why: str, move: Callable[[], object]) 
     """Try a move in the ledger; what forbids it is told, and what would have been done is proposed."""
     try:
         move()
-    except (Refused, Conflict, NotFound) as refusal:
-        turn.tell("hold", f"Node {node} is left out but not {PAST[do]}: {refusal}.", key=f"spared:{node}")
+    except Refused as refusal:
+        _spared(turn, node, do, str(refusal))
         _propose(turn, node, do, why, str(refusal))
+        return False
+    except (Conflict, NotFound) as refusal:
+        _spared(turn, node, do, str(refusal))
         return False
     turn.act(do, why, node=node, key="node")
     return True
@@ -88,10 +113,13 @@ def _moved(turn: Turn, node: str, do: Do, why: str, move: Callable[[], object]) 
 PAST = {Do.QUARANTINE: "quarantined", Do.DRAIN: "drained"}
 
 
+def _spared(turn: Turn, node: str, do: Do, refusal: str) -> None:
+    turn.tell("hold", f"Node {node} is left out but not {PAST[do]}: {refusal}.", key=f"spared:{node}")
+
+
 def _propose(turn: Turn, node: str, do: Do, why: str, refusal: str) -> None:
-    """An operator's hold on a condemned node needs that operator; a node that is out already needs nobody."""
-    held = [item for item in fleet.nodes_for([node]) if item.held]
-    if held:
-        key = f"{turn.execution.attempt}"
-        turn.act(do, why, node=node, proposed=True, key=key)
+    """What a hold or an empty budget forbids is a person's to do; an operator's own hold calls that operator."""
+    key = f"{turn.execution.attempt}"
+    turn.act(do, why, node=node, proposed=True, key=key)
+    if any(item.held for item in fleet.nodes_for([node])):
         turn.act(Do.PAGE, f"{why}; {refusal}", key=key)

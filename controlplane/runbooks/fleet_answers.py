@@ -7,6 +7,8 @@ word condemns it is kept out of training, also when nothing runs on it.
 from collections.abc import Iterable
 from datetime import datetime
 
+from django.db import transaction
+
 from controlplane.domain.chronicle.sentences import full_stop
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.errors import Conflict, NotFound, Refused
@@ -20,6 +22,7 @@ from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import stream
 from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks import attend, exclusions
+from controlplane.runbooks.models import Skip
 from controlplane.runs.book import Book
 from controlplane.runs.machines import fleet_hold
 
@@ -36,8 +39,20 @@ def answer(moved: Iterable[Incident], now: datetime, *, book: Book) -> None:
         if incident.decision.get("actions", []) != attend.shown(acts):
             incidents.decide(incident, {"runbook": None, "held_by": None, "actions": attend.shown(acts)}, now)
             attend.write(incident, acts, now, book)
-        if diagnosis.confirmed and diagnosis.mode == "act" and not fleet_hold():
+        if diagnosis.confirmed and diagnosis.mode == "act" and not fleet_hold() and not _skipped(incident):
             _condemn(incident, diagnosis, now, book)
+
+
+def _skipped(incident: Incident) -> bool:
+    return Skip.objects.filter(incident=incident).exists()
+
+
+def answer_open(now: datetime) -> None:
+    """Answer what is open of the fleet as if it had just moved: automation may act again."""
+    with transaction.atomic():
+        book = Book(now, "system", "recovery")
+        answer(queries.unresolved().filter(run=None, state=IncidentState.OPEN), now, book=book)
+        book.write()
 
 
 def _condemn(incident: Incident, diagnosis: Diagnosis, now: datetime, book: Book) -> None:
@@ -51,6 +66,9 @@ def _condemn(incident: Incident, diagnosis: Diagnosis, now: datetime, book: Book
         except (Refused, Conflict, NotFound) as refusal:
             told = full_stop(f"Node {node} was not quarantined: {refusal}")
             book.tell(stream(incident), "hold", told, key=f"incident:{incident.pk}:spared:{node}")
+            if isinstance(refusal, Refused):
+                proposal = Act(do=Do.QUARANTINE, why=diagnosis.title, node=node, proposed=True, key="node")
+                records.record(proposal, now, incident=incident)
             continue
         act = Act(do=Do.QUARANTINE, why=diagnosis.title, node=node, key="node")
         records.record(act, now, incident=incident)

@@ -6,6 +6,8 @@ it: a run that was launched elsewhere before is not begun from the start for tha
 
 from dataclasses import replace
 
+from django.db.models import Max
+
 from controlplane.checkpoints import queries as ledger
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.domain.checkpoints.restore import RestoreChoice
@@ -36,6 +38,14 @@ def _resumed_from(run: Run) -> Attempt | None:
     """Return the attempt that made steps after resuming from the furthest checkpoint."""
     stepped = Attempt.objects.filter(run=run, resume_step__gt=0).exclude(first_step_at=None)
     return stepped.order_by("-resume_step", "-number").first()
+
+
+def work_since(run: Run, step: int) -> float:
+    """Return the seconds between the checkpoint of `step` and the newest one, as they were completed."""
+    complete = Checkpoint.objects.filter(run=run).exclude(completed_at=None)
+    here = complete.filter(step=step).aggregate(at=Max("completed_at"))["at"]
+    newest = complete.aggregate(at=Max("completed_at"))["at"]
+    return (newest - here).total_seconds() if here and newest else 0.0
 
 
 def suspect_steps(run: Run) -> set[int]:

@@ -8,9 +8,11 @@ ever expires into action by itself.
 from controlplane.domain.findings import Stage
 from controlplane.domain.fleet.identity import SILENT_AFTER_S
 from controlplane.domain.recovery.actions import Effect
+from controlplane.domain.recovery.holds import HeldBy
 from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import Node
 from controlplane.incidents.models import IncidentState
+from controlplane.runbooks import gate
 from controlplane.runbooks.facts import storage_doubt
 from controlplane.runbooks.holders import holder
 from controlplane.runbooks.models import ExecutionState
@@ -24,11 +26,12 @@ from controlplane.runs.models import RunState
 def ruling(turn: Turn) -> Outcome | None:
     """Say what the world imposes on the execution before its step, or None.
 
-    Before an act incident and run are locked, so a person's hold comes before it or after it.
+    Before an act incident and run are locked, so a person's hold comes before it or after it;
+    the switches stay as they are until the act is written.
     """
     if turn.spec.action.effect is Effect.ACTS:
         turn.lock()
-    return _over(turn) or _overtaken(turn) or _gone(turn) or _still(turn)
+    return _over(turn) or _overtaken(turn) or _gone(turn) or _still(turn) or gate.before_act(turn)
 
 
 def _over(turn: Turn) -> Outcome | None:
@@ -67,6 +70,9 @@ def _still(turn: Turn) -> Outcome | None:
         return None
     if turn.run.held and turn.run.held_by != holder(turn.execution):
         return Still("operator", f"{turn.run.held_by} holds the run")
+    off = gate.switched_off(turn)
+    if off:
+        return Still(HeldBy.KILL_SWITCH.value, off)
     doubt = fleet_hold()
     if doubt:
         return Still("partition", doubt)

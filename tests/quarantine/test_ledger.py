@@ -107,7 +107,7 @@ def test_runbooks_may_take_four_nodes_at_once_and_a_person_any_number(node):
     enrol(*[f"n{number}" for number in range(2, 8)])
     for number in range(1, 5):
         by_runbook(node=f"n{number}")
-    with pytest.raises(Refused, match="quarantined 4 nodes lately"):
+    with pytest.raises(Refused, match="taken 4 nodes out lately"):
         by_runbook(node="n5")
     actions.quarantine("n5", "I say so", actor_kind="person", actor="ana", now=NOW)
     later = NOW + timedelta(hours=15)
