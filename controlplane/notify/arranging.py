@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 
-from controlplane.domain.errors import Conflict, Invalid, Refused
+from controlplane.access import queries
+from controlplane.domain.errors import Conflict, Invalid, NotFound, Refused
 from controlplane.domain.notify import kinds
 from controlplane.domain.notify.hours import Hours, known_zone
 from controlplane.domain.notify.rules import SEVERITIES, Takes
@@ -69,7 +70,7 @@ def add_transport(
     checked = kinds.check(kind, given)
     _room(Transport.objects.count(), MAX_TRANSPORTS, "transports")
     made = Transport(
-        name=_name(name), kind=kind, person=_short("person", person, 150), place=checked.place[:300],
+        name=_name(name), kind=kind, person=_person(person), place=checked.place[:300],
         settings=dict(checked.public), secret=seal(checked.secret), created_at=now, created_by=by,
     )  # fmt: skip
     _saved(made, name)
@@ -234,6 +235,15 @@ def _named(field_name: str, names: Sequence[str]) -> list[str]:
     if len(said) > MAX_NAMED:
         raise Invalid(field_name, f"must be at most {MAX_NAMED} names")
     return said
+
+
+def _person(name: str) -> str:
+    """Name somebody who can sign in: whoever holds a link that was sent to them speaks for them."""
+    said = _short("person", name, 150)
+    try:
+        return queries.person(said).username if said else ""
+    except NotFound as error:
+        raise Invalid("person", str(error)) from None
 
 
 def _hours(text: str, zone: str) -> str:

@@ -18,6 +18,7 @@ from controlplane.domain.errors import MiddlewatchError
 from controlplane.domain.notify.retrying import Answer, Fate, next_try
 from controlplane.domain.notify.rules import weight
 from controlplane.domain.notify.text import LISTED, Told
+from controlplane.live import actions as live
 from controlplane.notify import planning, registry
 from controlplane.notify.letters import Letter
 from controlplane.notify.models import Call, Message, MessageKind, MessageState, Transport
@@ -32,6 +33,8 @@ LINK_LIFE = timedelta(hours=12)
 PATIENCE = timedelta(seconds=2)
 OPEN = (MessageState.PENDING, MessageState.SENDING, MessageState.FAILED)
 WHY_MAX = 300
+SHOWN_AT_ONCE = 20
+"""Open pages that one message brings up to date."""
 INCIDENT = "incident:"
 
 Clock = Callable[[], datetime]
@@ -158,6 +161,8 @@ def _record(message: Message, answer: Answer, text: str, now: datetime) -> None:
             state=state, next_at=again or now, ended_at=None if again else now, text=text[:WHY_MAX],
             why=answer.why[:WHY_MAX], proof=dict(answer.proof),
         )  # fmt: skip
+        for subject in message.mentions.values_list("call__subject", flat=True)[:SHOWN_AT_ONCE]:
+            live.touch(subject, urgent=False)
         if mine and state == MessageState.GIVEN_UP and message.kind == MessageKind.CALL:
             planning.hurry(message, now)
 

@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from controlplane.web import act, health
-from controlplane.web.views import detectors, executions, fleet, incidents, rerun, runbooks, runs
+from controlplane.web.views import detectors, executions, fleet, guards, incidents, notifications, rerun, runbooks, runs
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),
@@ -13,6 +13,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("controlplane.live.urls")),
     path("act/<str:token>/", act.page, name="act"),
     path("", fleet.overview, name="fleet"),
+    path("settings/notifications/", notifications.page, name="notifications"),
     path("nodes/", fleet.node_list, name="nodes"),
     path("nodes/<str:name>/", fleet.node_page, name="node"),
     path("nodes/<str:name>/release/", fleet.release, name="release"),
@@ -33,8 +34,13 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("incidents/<int:incident_id>/note/", incidents.note, name="incident-note"),
     path("incidents/<int:incident_id>/chronicle.md", incidents.chronicle_markdown, name="incident-chronicle"),
     path("incidents/<int:incident_id>/replay/", rerun.page, name="incident-replay"),
+    path("guards/", guards.page, name="guards"),
+    path("guards/switch/", guards.switch, name="guards-switch"),
+    path("guards/mode/", guards.mode, name="guards-mode"),
+    path("guards/runbook-mode/", guards.runbook_mode, name="guards-runbook-mode"),
     path("runbooks/", runbooks.index, name="runbooks"),
     path("runbooks/<slug:name>/", runbooks.page, name="runbook"),
+    path("runbooks/<slug:name>/start/", runbooks.start, name="runbook-start"),
     path("executions/<int:execution_id>/", executions.page, name="execution"),
     path("executions/<int:execution_id>/<slug:name>/", executions.do, name="execution-act"),
 ]

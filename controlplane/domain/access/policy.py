@@ -30,7 +30,7 @@ LEAST_ROLE: Mapping[str, Role] = MappingProxyType({
     "pause_runbook": Role.RESPONDER,
     "hold_run": Role.RESPONDER,
     "hold_node": Role.RESPONDER,
-    "save_now": Role.RESPONDER,
+    "silence": Role.RESPONDER,
     "save_now": Role.RESPONDER,
     "switch_off": Role.RESPONDER,
     # An operator changes what runs where.
@@ -52,9 +52,11 @@ LEAST_ROLE: Mapping[str, Role] = MappingProxyType({
     "replay": Role.OPERATOR,
     "quarantine_node": Role.OPERATOR,
     "release_node": Role.OPERATOR,
+    "maintain": Role.OPERATOR,
     # An admin decides who and which machines may speak at all.
     "enrol_node": Role.ADMIN,
     "revoke_node": Role.ADMIN,
+    "manage_notifications": Role.ADMIN,
     "manage_people": Role.ADMIN,
 })  # fmt: skip
 

@@ -24,8 +24,7 @@ from controlplane.web.present.acts import told as act_words
 from controlplane.web.present.buttons import May
 from controlplane.web.present.execution import Progress, progress, resume_step
 from controlplane.web.present.words import Badge
-from controlplane.web.read import told
-from controlplane.web.read import approval
+from controlplane.web.read import approval, told
 
 ACT_SCORE = 4.0
 ACT_MARGIN = 2.0

@@ -1,0 +1,37 @@
+"""Put an incident into the words of a message: the same that its page begins with."""
+
+from datetime import datetime
+
+from django.conf import settings
+
+from controlplane.domain.notify.text import Told
+from controlplane.incidents.models import Incident, IncidentState
+from controlplane.notify import registry
+from controlplane.web.present.incident import Card
+from controlplane.web.read import incident as read
+
+
+def register() -> None:
+    """Tell those who send messages how incidents are put into words."""
+    registry.register("incident", incident)
+
+
+def incident(subject: str, now: datetime) -> Told:
+    """Say how an incident stands: what is wrong, what it costs, what is done about it and what follows."""
+    found = read.load(int(subject.partition(":")[2]))
+    card: Card = read.state(found, now)["card"]
+    over = found.state != IncidentState.OPEN
+    return Told(
+        subject=subject, sentence=_sentence(found, card, over=over), run=found.run.name if found.run else "",
+        klass=found.klass, severity=found.severity, cost=card.cost.words if card.cost else "", doing=card.doing,
+        next=card.next, url=f"{settings.BASE_URL}/incidents/{found.pk}/",
+        acknowledged=card.acknowledged if found.acknowledged_at else "", over=over,
+    )  # fmt: skip
+
+
+def _sentence(found: Incident, card: Card, *, over: bool) -> str:
+    """State first, then what and where; of what is over the state alone."""
+    if over or card.headline == card.where:
+        return card.headline
+    since = f"{found.began_at:%H:%M} UTC"
+    return f"{card.headline}: {card.where} since {since}"
