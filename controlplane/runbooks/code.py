@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from controlplane.runbooks.steps.announce import Announce
+from controlplane.runbooks.steps.arm_switch import ArmSwitch, DisarmSwitch
 from controlplane.runbooks.steps.await_boundary import AwaitBoundary
 from controlplane.runbooks.steps.await_person import AwaitPerson
 from controlplane.runbooks.steps.await_progress import AwaitProgress
@@ -23,10 +24,12 @@ from controlplane.runbooks.steps.keep_out import KeepOut
 from controlplane.runbooks.steps.launch import Launch
 from controlplane.runbooks.steps.pin_checkpoint import PinCheckpoint, UnpinCheckpoint
 from controlplane.runbooks.steps.probe_storage import ProbeStorage
+from controlplane.runbooks.steps.run_check import RunCheck
 from controlplane.runbooks.steps.stop import Stop
 
 BUILT_IN_CODE: Mapping[str, Step] = {
     "announce": Announce(),
+    "arm_switch": ArmSwitch(),
     "await_boundary": AwaitBoundary(),
     "await_person": AwaitPerson(),
     "await_progress": AwaitProgress(),
@@ -39,6 +42,7 @@ BUILT_IN_CODE: Mapping[str, Step] = {
     "close": Close(),
     "collect": Collect(),
     "confirm": Confirm(),
+    "disarm_switch": DisarmSwitch(),
     "drain": Drain(),
     "fence_nodes": FenceNodes(),
     "freeze_nodes": FreezeNodes(),
@@ -49,6 +53,7 @@ BUILT_IN_CODE: Mapping[str, Step] = {
     "pin_checkpoint": PinCheckpoint(),
     "probe_storage": ProbeStorage(),
     "resume_run": ResumeRun(),
+    "run_check": RunCheck(),
     "stop": Stop(),
     "thaw_nodes": ThawNodes(),
     "unfence_nodes": UnfenceNodes(),

@@ -60,6 +60,8 @@ class Cluster:
     save_every: int = 5
     training: bool = True
     stands: dict = field(default_factory=dict)
+    supports: list = field(default_factory=list)
+    also: dict = field(default_factory=dict)
     launches: list = field(default_factory=list)
     stops: list = field(default_factory=list)
     answered: dict = field(default_factory=dict)
@@ -194,6 +196,7 @@ class Cluster:
                 "attempt.stop": self.stop,
                 "checkpoints.scan": self.scan,
                 "collect": self.collect,
+                **self.also,
             }[command.kind]
             result = {"state": "succeeded", "data": act(node, command.args)}
         self.answered[str(command.pk)] = result
@@ -213,6 +216,7 @@ class Cluster:
             nodes=args["nodes"],
             world_size=len(args["nodes"]),
             resume=args["resume"],
+            supports=self.supports,
         )
         for rank in self.ranks:
             self.rank_says(rank, "rank.started", node=self.ranks[rank].node, local_rank=0, pid=100 + rank)

@@ -9,6 +9,7 @@ from modules (`controlplane.runbooks.sdk`).
 from collections.abc import Sequence
 
 from controlplane.domain.recovery.action import Action, Effect, Kind, Param, Words
+from controlplane.domain.recovery.actions_agents import AGENT_ACTIONS
 from controlplane.domain.recovery.actions_nodes import NODE_ACTIONS
 from controlplane.domain.recovery.actions_people import PEOPLE_ACTIONS
 
@@ -182,6 +183,7 @@ BUILT_IN: Sequence[Action] = (
             failed="Could not write down what the fault cost: {why}.",
         ),
     ),
+    *AGENT_ACTIONS,
     *NODE_ACTIONS,
     *PEOPLE_ACTIONS,
 )

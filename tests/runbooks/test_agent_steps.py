@@ -1,0 +1,123 @@
+"""Steps that agents and the training carry out: switches that ranks take or ignore, checks that nodes know or not."""
+
+import pytest
+
+from controlplane.runbooks import registry, starting
+from tests.flows.conftest import trained
+from tests.flows.world import Cluster
+
+pytestmark = pytest.mark.django_db
+
+TEXT = """\
+runbook: own
+code: OPS-1
+version: 1
+title: Own
+summary: Does it.
+start: {}
+steps:
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, settings, monkeypatch):
+    settings.RUNBOOK_FOLDERS = [str(tmp_path)]
+    monkeypatch.setattr(registry, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(registry, "_shelf", None)
+    return tmp_path
+
+
+@pytest.fixture
+def cluster():
+    return trained(Cluster(size=2, spares=1, supports=["save_now", "stop_now"]).build(), steps=6)
+
+
+def begin(cluster, folder, *steps):
+    (folder / "own.yaml").write_text(TEXT + "".join(f"  - {step}\n" for step in steps))
+    assert not registry.loaded().problems, registry.loaded().problems
+    return starting.start("own", cluster.run, "ana", cluster.now)
+
+
+def obey(cluster, node, args):
+    if args["what"] == "kill":
+        cluster.save("complete")
+        for rank in cluster.ranks:
+            cluster.ranks[rank].alive = False
+            cluster.rank_says(rank, "rank.exited", exit_code=75, signal=None)
+        cluster.say("head", "attempt.exited", attempt=args["attempt"], about_run=True, reason="failed", exit_code=75)
+    return {"acknowledged": [0], "step": cluster.step}
+
+
+def told(cluster):
+    return "\n".join(cluster.told(f"incident:{cluster.incident().pk}"))
+
+
+def test_a_save_switch_is_armed_on_the_node_of_rank_0_and_training_goes_on(cluster, folder):
+    cluster.also["switch.arm"] = lambda node, args: obey(cluster, node, args)
+    begin(cluster, folder, "{do: arm_switch, with: {what: save}}")
+    cluster.tick(3)
+    assert cluster.execution().state == "succeeded"
+    command = cluster.sent("switch.arm").get()
+    assert (command.node.name, command.args["what"]) == (cluster.newest().nodes[0], "save")
+    assert "Rank 0 took the save switch after step" in told(cluster)
+    assert cluster.newest().stopping_at is None
+
+
+def test_a_kill_switch_ends_the_attempt_as_ours_and_the_run_is_neither_broken_nor_complete(cluster, folder):
+    cluster.also["switch.arm"] = lambda node, args: obey(cluster, node, args)
+    begin(cluster, folder, "{do: arm_switch, with: {what: kill}}")
+    cluster.tick(5)
+    assert cluster.execution().state == "succeeded"
+    assert (cluster.newest().state, cluster.newest().reason) == ("exited", "killed")
+    assert cluster.fresh().state != "completed"
+    assert cluster.run.incidents.exclude(klass="planned").count() == 0
+
+
+def test_a_switch_that_no_rank_takes_fails_and_is_not_tried_again(cluster, folder):
+    cluster.fail_kinds["switch.arm"] = "no rank took it before the deadline; it is disarmed"
+    begin(cluster, folder, "{do: arm_switch, with: {what: save, wait: 10 s}}")
+    cluster.tick(15)
+    assert cluster.execution().state == "failed"
+    assert cluster.sent("switch.arm").count() == 1
+    assert "no rank took it before the deadline" in told(cluster)
+
+
+def test_a_workload_that_cannot_obey_is_not_asked(cluster, folder):
+    cluster.run.attempts.update(supports=[])
+    begin(cluster, folder, "{do: arm_switch, with: {what: kill}}")
+    cluster.tick(3)
+    assert cluster.execution().state == "failed"
+    assert "does not support stop_now" in told(cluster)
+    assert not cluster.sent("switch.arm").exists()
+    assert cluster.newest().stopping_at is None
+
+
+def test_a_check_is_told_by_node_and_what_could_not_be_checked_is_unknown(cluster, folder):
+    nodes = cluster.newest().nodes
+    cluster.also["check.run"] = lambda node, _: {"outcome": "pass" if node == nodes[0] else "could_not_check"}
+    begin(cluster, folder, "{do: run_check, with: {check: memory}}")
+    cluster.tick(3)
+    assert cluster.execution().state == "succeeded"
+    assert f"Check memory: passed on {nodes[0]}, failed on none, unknown on {nodes[1]}." in told(cluster)
+
+
+def test_a_check_that_must_pass_stops_the_runbook(cluster, folder):
+    cluster.also["check.run"] = lambda *_: {"outcome": "fail"}
+    begin(cluster, folder, "{do: run_check, optional: false, with: {check: memory, must_pass: true}}")
+    cluster.tick(3)
+    assert cluster.execution().state == "failed"
+    assert "The check memory was not passed: failed on" in told(cluster)
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        ("{do: arm_switch}", "what"), ("{do: arm_switch, with: {what: explode}}", "what"),
+        ("{do: arm_switch, with: {what: save, wait: 1 h}}", "wait"), ("{do: run_check}", "check"),
+        ("{do: run_check, with: {check: x, command: rm}}", "command"),
+    ],
+)  # fmt: skip
+def test_a_file_that_asks_for_something_else_is_refused(folder, step, why):
+    (folder / "own.yaml").write_text(f"{TEXT}  - {step}\n")
+    ((problem,),) = registry.loaded().problems.values()
+    assert why in str(problem)
