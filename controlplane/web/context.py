@@ -7,6 +7,8 @@ from functools import cached_property
 from django.http import HttpRequest
 
 from controlplane.incidents.models import Incident, IncidentState
+from controlplane.web.present.guards import Alarm
+from controlplane.web.read import guards
 
 
 @dataclass
@@ -19,6 +21,11 @@ class Shell:
     def open_count(self) -> int:
         """How many incidents are open; a stranger is told nothing."""
         return open_count() if self.signed_in else 0
+
+    @cached_property
+    def alarms(self) -> list[Alarm]:
+        """Where automation is off, or only proposes."""
+        return guards.alarms() if self.signed_in else []
 
     @cached_property
     def now(self) -> datetime:

@@ -63,8 +63,10 @@ def render_fleet(_subject: str, regions: Collection[str], since: int | None) -> 
 
 
 def render_count(_subject: str, _regions: Collection[str], _since: int | None) -> Fragment:
-    """Render how many incidents are open, for the title of every page."""
-    return Fragment(content=_part("web/parts/open_count.html", {"shell": {"open_count": context.open_count()}}))
+    """Render what the head of every page says: how many incidents are open, and where automation may not act."""
+    shell = context.Shell(signed_in=True)
+    parts = ("web/parts/open_count.html", "web/parts/automation.html")
+    return Fragment(content="".join(_part(part, {"shell": shell}) for part in parts))
 
 
 def _with_chronicle(

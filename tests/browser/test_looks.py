@@ -17,7 +17,8 @@ PAGES = {
     "incidents": "/incidents/", "quarantine": "/quarantine/", "execution": "/executions/{execution}/",
     "styleguide": "/styleguide/", "detectors": "/runs/llama-70b-v3/detectors/",
     "replay": "/incidents/{incident}/replay/", "runbooks": "/runbooks/",
-    "runbook": "/runbooks/recover-hang/?incident={incident}",
+    "runbook": "/runbooks/recover-hang/?incident={incident}", "guards": "/guards/",
+    "switch": "/guards/switch/?run=llama-70b-v3",
 }  # fmt: skip
 WIDTHS = (360, 1280)
 THEMES = ("light", "dark")
@@ -40,19 +41,20 @@ def test_a_page_is_readable_by_everybody_and_never_scrolls_sideways(visit, aside
         page.set_viewport_size({"width": width, "height": 780})
         for theme in THEMES:
             page.emulate_media(color_scheme=theme)
-            _keep(page, f"{name}-{width}-{theme}")
+            keep(page, f"{name}-{width}-{theme}")
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (width, theme)
-            assert _violations(page) == [], (width, theme)
+            assert violations(page) == [], (width, theme)
 
 
-def _keep(page, name):
+def keep(page, name):
+    """Take pictures, where they are asked for."""
     if SHOTS:
         page.wait_for_timeout(300)
         page.screenshot(path=f"{SHOTS}/{name}.png")
         page.screenshot(path=f"{SHOTS}/{name}-full.png", full_page=True)
 
 
-def _violations(page):
+def violations(page):
     """What axe-core finds; it is run by the test, outside the page's content security policy."""
     page.evaluate(AXE)
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from controlplane.incidents.models import Incident
-from controlplane.runbooks import approvals
+from controlplane.runbooks import approvals, switches
 from controlplane.runbooks.models import Approval, Execution, ExecutionState
 from tests.web.world import build, person
 
@@ -102,5 +102,13 @@ def test_a_question_that_nobody_answered_in_time_may_still_be_answered(client, w
 def test_who_may_not_decide_sees_which_role_does(client, world, paths):
     html = _as(client, "responder").get(paths[0]).content.decode()
     assert html.count("needs the role operator") >= 2
+    client.post(f"{paths[1]}approve/", {"word": "llama-70b-v3"})
+    assert _state() == ExecutionState.PROPOSED
+
+
+def test_while_automation_is_off_no_yes_is_offered(client, world, paths):
+    switches.off(None, "bo", "", world.now)
+    html = _as(client, "operator").get(paths[1]).content.decode()
+    assert "bo switched automation off everywhere" in html
     client.post(f"{paths[1]}approve/", {"word": "llama-70b-v3"})
     assert _state() == ExecutionState.PROPOSED

@@ -1,12 +1,14 @@
 """The pages of the runbooks tell what is in force, what is broken, and what a past incident would get."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from controlplane.domain.recovery.action import Kind, Param
 from controlplane.domain.recovery.catalog import Catalog
 from controlplane.domain.recovery.document import Problem
-from controlplane.runbooks import registry
+from controlplane.runbooks import modes, registry
 from controlplane.runbooks.definitions import keep
 from controlplane.runbooks.models import Definition, Execution, StepRun
 from controlplane.web.present import runbook as present
@@ -85,14 +87,14 @@ def test_a_definition_tells_trigger_limits_steps_and_its_file(page):
 def test_the_history_shows_what_each_version_changed(page):
     runbook = registry.runbook(NAME)
     keep(runbook, datetime(2026, 11, 30, tzinfo=UTC))
-    old = runbook.text.replace("version: 2", "version: 1")
+    old = runbook.text.replace(f"version: {runbook.version}", "version: 999")
     Definition.objects.create(
         digest="0" * 16, runbook=NAME, version=1, text=old, kept_at=datetime(2026, 11, 1, tzinfo=UTC),
         documents={**registry.texts(runbook), runbook.source: old},
     )  # fmt: skip
     html = page(f"/runbooks/{NAME}/")
-    assert '<li class="removed"><span class="sr">removed: </span><code>version: 1</code>' in html
-    assert '<li class="added"><span class="sr">added: </span><code>version: 2</code>' in html
+    assert '<li class="removed"><span class="sr">removed: </span><code>version: 999</code>' in html
+    assert f'<li class="added"><span class="sr">added: </span><code>version: {runbook.version}</code>' in html
     assert "The oldest that is kept." in html
 
 
@@ -131,3 +133,45 @@ def test_limits_and_lengths_are_told_in_words():
         "at least 2 spares free afterwards",
     ]  # fmt: skip
     assert [present.length(one) for one in (90, 5400, 3600, 0.5)] == ["90 s", "90 min", "1 h", "0.5 s"]
+
+
+def _by_hand(monkeypatch):
+    about = Param(kind=Kind.TEXT, about="what is changed", required=True)
+    one = replace(registry.runbook("roll-back"), start={"change": about})
+    monkeypatch.setattr(registry, "catalog", lambda: Catalog({"roll-back": one}))
+
+
+def test_an_operator_starts_a_runbook_by_hand_with_what_its_file_asks_for(client, page, world, monkeypatch):
+    _by_hand(monkeypatch)
+    Execution.objects.all().delete()
+    html = page("/runbooks/roll-back/")
+    assert "What is changed" in html
+    form = {"run": world.run.name, "input.change": "new firmware"}
+    answer = client.post("/runbooks/roll-back/start/", form)
+    made = Execution.objects.get()
+    assert answer["Location"] == f"/executions/{made.pk}/"
+    assert (made.approved_by, made.context["change"]) == ("ana", "new firmware")
+
+
+def test_what_is_missing_at_a_start_is_named_beside_the_form(client, page, world, monkeypatch):
+    _by_hand(monkeypatch)
+    answer = client.post("/runbooks/roll-back/start/", {"run": world.run.name})
+    assert answer.status_code == 400
+    assert "Change: is needed: what is changed" in answer.content.decode()
+
+
+def test_a_responder_sees_which_role_a_start_needs(client, world, monkeypatch):
+    _by_hand(monkeypatch)
+    client.force_login(person("rea", "responder"))
+    assert "needs the role operator" in client.get("/runbooks/roll-back/").content.decode()
+    assert client.post("/runbooks/roll-back/start/", {"run": world.run.name}).status_code == 403
+
+
+def test_what_nobody_starts_by_hand_offers_no_form(page):
+    assert "Start it by hand" not in page(f"/runbooks/{NAME}/")
+
+
+def test_the_mode_tells_where_a_person_holds_a_runbook_back(page, world):
+    modes.set_mode(NAME, world.run, "ask", "bo", world.now)
+    assert "ask on llama-70b-v3, by bo" in page("/runbooks/")
+    assert "Held to ask on llama-70b-v3, by bo." in page(f"/runbooks/{NAME}/")

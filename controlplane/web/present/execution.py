@@ -19,6 +19,7 @@ OF_THE_NEXT = ("launch", "await_progress", "close")
 
 HOLDS = {
     "operator": "an operator holds the run",
+    "kill switch": "automation is switched off",
     "partition": "part of the fleet cannot be seen",
     "identity": "two machines use the launcher's name",
     "nodes": "a node is missing; it goes on when one is released or comes back",

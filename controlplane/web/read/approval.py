@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from controlplane.runbooks import approvals, grounds, preview, registry
+from controlplane.domain.errors import Refused
+from controlplane.runbooks import approvals, gate, grounds, preview, registry
 from controlplane.runbooks.models import Approval, ApprovalState, Execution, ExecutionState
 from controlplane.web.present import buttons
 from controlplane.web.present.approval import Ask, ask
@@ -19,8 +20,8 @@ def card(execution: Execution | None, may: May, now: datetime, *, viewer: str = 
     if question is not None and question.state not in (ApprovalState.OPEN, ApprovalState.LAPSED):
         question = None
     approve, reject = buttons.approval(execution, may)
-    if question is not None and not approve.why_not and _said(question, viewer):
-        approve = replace(approve, why_not="you agreed; a second person has to")
+    if not approve.why_not:
+        approve = replace(approve, why_not=_barred(execution) or _said(question, viewer))
     return {"ask": _ask(execution, question, now), "approve": approve, "reject": reject}
 
 
@@ -31,5 +32,15 @@ def _ask(execution: Execution, question: Approval | None, now: datetime) -> Ask:
     return replace(told, changed=changed)
 
 
-def _said(question: Approval, viewer: str) -> bool:
-    return any(answer.get("who") == viewer for answer in question.answers)
+def _barred(execution: Execution) -> str:
+    """Say why no yes helps, "" where one does."""
+    try:
+        gate.may_start(execution)
+    except Refused as refusal:
+        return str(refusal)
+    return ""
+
+
+def _said(question: Approval | None, viewer: str) -> str:
+    agreed = question is not None and any(answer.get("who") == viewer for answer in question.answers)
+    return "you agreed; a second person has to" if agreed else ""

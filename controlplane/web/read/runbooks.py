@@ -9,24 +9,28 @@ from django.db.models import Exists, F, OuterRef, Window
 from django.db.models.functions import RowNumber
 
 from controlplane.domain.errors import NotFound
+from controlplane.domain.recovery.modes import least
 from controlplane.domain.recovery.runbook import Runbook
 from controlplane.incidents.models import Incident
 from controlplane.runbooks import registry, trial
-from controlplane.runbooks.models import Definition, Execution, ExecutionState, StepRun
+from controlplane.runbooks.models import Definition, Execution, ExecutionState, RunbookMode, StepRun
+from controlplane.runs.models import Run, RunState
 from controlplane.web.present import badges, words
 from controlplane.web.present import runbook as present
 from controlplane.web.present import trial as trials
+from controlplane.web.present.buttons import May, needs
 
 LAST_USES = 20
 MAX_VERSIONS = 20
 MAX_TRIED = 30
+MAX_RUNS = 500
 
 _Version = tuple[int, str, datetime | None, dict[str, str]]
 
 
 def index() -> dict[str, Any]:
     """Read the list: broken files first, then every runbook in force."""
-    found, used = registry.loaded(), _uses()
+    found, used, said = registry.loaded(), _uses(), _said()
     ordered = sorted(found.catalog.runbooks.values(), key=lambda one: (one.code, one.id))
     kept = {one.source for one in ordered}
     return {
@@ -34,17 +38,38 @@ def index() -> dict[str, Any]:
             {"file": _file(source), "problems": problems, "kept": source in kept}
             for source, problems in sorted(found.problems.items())
         ],
-        "rows": [_row(one, used.get(one.id, [])) for one in ordered],
+        "rows": [_row(one, used.get(one.id, []), said.get(one.id, [])) for one in ordered],
     }
 
 
-def _row(runbook: Runbook, used: list[Execution]) -> dict[str, Any]:
+def _row(runbook: Runbook, used: list[Execution], said: list[RunbookMode]) -> dict[str, Any]:
     return {
         "runbook": runbook,
         "answers": present.classes(runbook),
-        "mode": badges.of(badges.MODE, runbook.mode),
+        **_mode(runbook, said),
         "uses": present.uses([_ended(one) for one in used]),
     }
+
+
+def _said() -> dict[str, list[RunbookMode]]:
+    """Return what people set each runbook to."""
+    found: dict[str, list[RunbookMode]] = {}
+    for row in RunbookMode.objects.select_related("run").order_by("run__name"):
+        found.setdefault(row.runbook, []).append(row)
+    return found
+
+
+def _mode(runbook: Runbook, said: list[RunbookMode]) -> dict[str, Any]:
+    """Say how far it goes on any run, and where people hold it back further."""
+    if not runbook.enabled:
+        return {"mode": badges.DISABLED, "held_back": []}
+    for_all = [row.mode for row in said if row.run is None]
+    return {
+        "mode": badges.of(badges.MODE, least((runbook.mode, *for_all))),
+        "held_back": [
+            f"{row.mode} on {row.run.name if row.run else 'all runs'}, by {row.by}" for row in said
+        ],
+    }  # fmt: skip
 
 
 def _file(source: str) -> str:
@@ -79,14 +104,14 @@ def load(name: str) -> tuple[Runbook, bool]:
     return registry.thaw(kept.documents, name), False
 
 
-def page(name: str, now: datetime) -> dict[str, Any]:
-    """Read the page of one definition."""
+def page(name: str, may: May, now: datetime) -> dict[str, Any]:
+    """Read the page of one definition for one viewer."""
     runbook, in_force = load(name)
     used = _uses(name).get(name, [])
     return {
         "runbook": runbook,
         "in_force": in_force,
-        "mode": badges.of(badges.MODE, runbook.mode),
+        **_mode(runbook, _said().get(name, [])),
         "file": _file(runbook.source),
         "problems": registry.loaded().problems.get(runbook.source, []),
         "triggers": present.triggers(runbook.answers),
@@ -97,6 +122,7 @@ def page(name: str, now: datetime) -> dict[str, Any]:
         "uses": present.uses([_ended(one) for one in used]),
         "used": [_use(one) for one in used],
         "past": _past(),
+        "start": _start(runbook, may) if in_force and runbook.enabled and runbook.start is not None else None,
         "now": now,
     }
 
@@ -126,6 +152,20 @@ def _versions(runbook: Runbook, *, in_force: bool) -> list[dict[str, Any]]:
         }
         for place, (version, digest, since, documents) in enumerate(chain[:MAX_VERSIONS])
     ]
+
+
+def _start(runbook: Runbook, may: May) -> dict[str, Any]:
+    """Read the form by which a person starts it."""
+    over = (RunState.COMPLETED, RunState.STOPPED)
+    return {
+        "needs": needs("start_runbook", may),
+        "runs": list(Run.objects.exclude(state__in=over).order_by("name").values_list("name", flat=True)[:MAX_RUNS]),
+        "inputs": [
+            {"name": name, "about": param.about, "choices": param.choices, "required": param.required,
+             "default": "" if param.default is None else param.default}
+            for name, param in (runbook.start or {}).items()
+        ],
+    }  # fmt: skip
 
 
 def _past() -> list[Incident]:
