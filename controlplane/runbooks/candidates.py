@@ -32,6 +32,7 @@ def _candidate(node: Node, age: float | None, busy: str, closed: str) -> Candida
     return Candidate(
         name=node.name, state=node.state, last_beat_age_s=age, held=node.held,
         conflict=node.identity_conflict, busy=busy, closed=closed,
+        place={key: str(value) for key, value in node.labels.items()},
     )  # fmt: skip
 
 

@@ -19,13 +19,14 @@ from controlplane.runbooks.steps.drain import Drain
 from controlplane.runbooks.steps.drill import AwaitRecovery, CheckDrill, HurtRank
 from controlplane.runbooks.steps.fence_nodes import FenceNodes, UnfenceNodes
 from controlplane.runbooks.steps.freeze_nodes import FreezeNodes, ThawNodes
-from controlplane.runbooks.steps.hold_run import HoldRun, ResumeRun
+from controlplane.runbooks.steps.hold_run import HoldRun, ResumeRun, StopRun
 from controlplane.runbooks.steps.keep_out import KeepOut
 from controlplane.runbooks.steps.launch import Launch
 from controlplane.runbooks.steps.pin_checkpoint import PinCheckpoint, UnpinCheckpoint
 from controlplane.runbooks.steps.probe_storage import ProbeStorage
 from controlplane.runbooks.steps.run_check import RunCheck
 from controlplane.runbooks.steps.stop import Stop
+from controlplane.runbooks.steps.stop_ranks import StopRanks
 
 BUILT_IN_CODE: Mapping[str, Step] = {
     "announce": Announce(),
@@ -55,6 +56,8 @@ BUILT_IN_CODE: Mapping[str, Step] = {
     "resume_run": ResumeRun(),
     "run_check": RunCheck(),
     "stop": Stop(),
+    "stop_ranks": StopRanks(),
+    "stop_run": StopRun(),
     "thaw_nodes": ThawNodes(),
     "unfence_nodes": UnfenceNodes(),
     "unpin_checkpoint": UnpinCheckpoint(),

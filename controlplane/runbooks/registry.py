@@ -172,6 +172,11 @@ def action(name: str) -> Action:
     return found
 
 
+def built_in() -> Mapping[str, Action]:
+    """Return our own actions by name."""
+    return {action.name: action for action in BUILT_IN}
+
+
 def actions() -> Mapping[str, Action]:
     """Return all known actions by name."""
     return _open().actions

@@ -197,6 +197,7 @@ class Cluster:
                 "checkpoints.scan": self.scan,
                 "collect": self.collect,
                 **self.also,
+                "ranks.stop": self.stop_ranks,
             }[command.kind]
             result = {"state": "succeeded", "data": act(node, command.args)}
         self.answered[str(command.pk)] = result
@@ -231,6 +232,16 @@ class Cluster:
                 rank.alive = False
             self.say(HEAD, "attempt.exited", attempt=self.attempt, about_run=True, reason="killed", exit_code=1)
         return {"stopped": True, "survivors": []}
+
+    def stop_ranks(self, node, args):
+        """The node's own agent kills what is left of an attempt there."""
+        wanted = args.get("ranks")
+        for number, rank in self.ranks.items():
+            chosen = args["attempt"] == self.attempt and rank.node == node and (wanted is None or number in wanted)
+            if chosen and rank.alive:
+                rank.alive = False
+                self.rank_says(number, "rank.exited", exit_code=None, signal=9)
+        return {"stopped": True, "ranks": {}, "survivors": []}
 
     def scan(self, _node, args):
         return {"checkpoints": self.disk[: args["newest"]]}

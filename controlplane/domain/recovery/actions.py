@@ -130,6 +130,12 @@ BUILT_IN: Sequence[Action] = (
         effect=Effect.ACTS,
         limit_s=600,
         gives=frozenset({"nodes", "excluded"}),
+        params={
+            "shrink_after": Param(
+                kind=Kind.DURATION,
+                about="go on with fewer nodes, down to the run's nodes_least, after so long",
+            )
+        },
         words=Words(
             waits_for="a verdict on silent nodes, or a free node",
             next="choose the nodes of the next attempt",

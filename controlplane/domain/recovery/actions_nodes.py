@@ -15,11 +15,25 @@ NODE_ACTIONS: Sequence[Action] = (
         effect=Effect.ACTS,
         limit_s=60,
         gives=frozenset({"kept_out"}),
+        undo="give_back",
         words=Words(
             next="keep the condemned nodes out of training",
             doing="keeping the condemned nodes out of training",
             done="Kept out: {kept_out}.",
             failed="Could not keep the condemned nodes out: {why}.",
+        ),
+    ),
+    Action(
+        name="give_back",
+        about="Give nodes back that this execution drained or quarantined and that nobody has moved since.",
+        effect=Effect.ACTS,
+        limit_s=60,
+        retries=2,
+        words=Words(
+            next="give back the nodes that this execution took out",
+            doing="giving back the nodes that this execution took out",
+            done="Gave back {given}; left as they are: {left}.",
+            failed="Could not give the nodes back: {why}.",
         ),
     ),
     Action(
@@ -37,6 +51,20 @@ NODE_ACTIONS: Sequence[Action] = (
             doing="fencing the nodes on which a rank may still live",
             done="Fenced: {fenced}.",
             failed="Could not fence the nodes on which a rank may still live: {why}.",
+        ),
+    ),
+    Action(
+        name="stop_ranks",
+        about="Have the agents of the attempt's own nodes kill its ranks, where the launcher proved nothing.",
+        effect=Effect.ACTS,
+        limit_s=30,
+        gives=frozenset({"stopped", "unproved"}),
+        words=Words(
+            waits_for="the nodes' agents to prove that no rank is left",
+            next="have the nodes' agents kill what the launcher cannot end",
+            doing="having the nodes' agents kill what is left of attempt {attempt}",
+            done="No rank of attempt {attempt} is left: {proof}.",
+            failed="Could not prove that all ranks are gone: {why}.",
         ),
     ),
     Action(

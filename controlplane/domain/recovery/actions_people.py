@@ -72,6 +72,18 @@ PEOPLE_ACTIONS: Sequence[Action] = (
         ),
     ),
     Action(
+        name="stop_run",
+        about="Stop the run for good, once its attempt is over: nothing restarts it.",
+        effect=Effect.ACTS,
+        limit_s=60,
+        words=Words(
+            next="stop the run for good",
+            doing="stopping the run for good",
+            done="The run is stopped; nothing restarts it.",
+            failed="Could not stop the run: {why}.",
+        ),
+    ),
+    Action(
         name="pin_checkpoint",
         about="Pin the newest good checkpoint, so that it is never counted among those that may go.",
         effect=Effect.ACTS,

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from controlplane.domain.recovery.actions import Action, Effect
+from controlplane.domain.recovery.action import Action
 from controlplane.domain.recovery.catalog import Catalog
 from controlplane.domain.recovery.document import Document, Leaf, Problem
 from controlplane.domain.recovery.reading import MAX_STEPS, Draft, read
@@ -23,7 +23,11 @@ MAX_DEPTH_OF_USE = 8
 INPUTS = frozenset({"attempt"})
 """Facts that every execution has from its start."""
 GATES = frozenset({"confirm", "await_boundary"})
-"""Actions that ask the guards at the last moment before the first act."""
+"""Actions that wait until the trouble is certain."""
+CERTAIN = frozenset({"sure", "confirmed", "down", "ended"})
+"""Conditions under which it is certain at the choice."""
+GATED = frozenset({"stop", "stop_ranks", "fence_nodes", "drain", "keep_out", "launch"})
+"""Actions that nothing but a certain trouble justifies."""
 
 
 @dataclass
@@ -110,12 +114,14 @@ def _check_inputs(runbook: Runbook) -> None:
 
 
 def _check_gate(runbook: Runbook) -> None:
-    """What starts without a person asks the guards before its first act."""
+    """What starts without a person stops nothing and takes no node out before the trouble is certain."""
+    if all(CERTAIN & set(answer.when) for answer in runbook.answers):
+        return
     for step in runbook.steps:
         if step.action.name in GATES:
             return
-        if step.action.effect is Effect.ACTS:
-            raise _bad(step, f"{step.name} acts before any of {listed(GATES)} has asked the guards")
+        if step.action.name in GATED:
+            raise _bad(step, f"{step.name} comes before any of {listed(GATES)} has made the trouble certain")
 
 
 def _bad(step: StepSpec, why: str) -> BadError:

@@ -15,6 +15,9 @@ WAIT_FOR_SAVE = "drain_at_save"
 ONLY_TOLD = frozenset({"count", "watch", "none"})
 """Actions of a signature that stop no run that still trains."""
 
+QUEUE_SHORT = frozenset({"successors", "allocation"})
+"""Alarms of the queue that another job in it answers (D-17)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -86,6 +89,11 @@ CONDITIONS: Mapping[str, Condition] = {
         lambda case: not case.diagnosis.facts.get("hold"),
         "automation holds until the fleet is seen again",
     ),
+    "nothing follows": Condition(
+        "the scheduler ended the last attempt, and no job of the run follows it",
+        lambda case: case.diagnosis.facts.get("kind") == "ended",
+        "the scheduler ended no attempt without a successor",
+    ),
     "stops training": Condition(
         "the fault's signature asks to stop at once",
         lambda case: case.diagnosis.facts.get("action") not in ONLY_TOLD | {WAIT_FOR_SAVE},
@@ -95,5 +103,10 @@ CONDITIONS: Mapping[str, Condition] = {
         "the fault's signature asks to wait for the next complete checkpoint, and the run still trains",
         lambda case: not case.down and case.diagnosis.facts.get("action") == WAIT_FOR_SAVE,
         COUNTED,
+    ),
+    "queue short": Condition(
+        "fewer jobs of the run stand in the queue than should, or its allocation ends and none follows",
+        lambda case: case.diagnosis.facts.get("kind") in QUEUE_SHORT,
+        "the queue is as it should be",
     ),
 }

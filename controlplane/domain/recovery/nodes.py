@@ -7,7 +7,7 @@ too early wastes the spare, taking the node itself too early wastes a launch.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.fleet.states import USABLE
@@ -19,6 +19,7 @@ class Candidate:
 
     `last_beat_age_s` is None for a node that never spoke. `busy` names another run
     that uses the node now, `closed` says why its scheduler places nothing on it.
+    `place` holds the labels that say where it stands.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Candidate:
     conflict: bool = False
     busy: str = ""
     closed: str = ""
+    place: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,27 +60,34 @@ def choose_nodes(
     candidates: Iterable[Candidate],
     exclude: Mapping[str, str],
     policy: RunPolicy,
+    least: int | None = None,
 ) -> NodeChoice:
     """Keep the good nodes of `current`, fill up with spares to `wanted`; order is kept.
 
-    `exclude` maps the nodes that the decision leaves out to the reason.
+    `exclude` maps the nodes that the decision leaves out to the reason. With `least` so
+    few nodes are enough, once no silent one is waited for.
     """
     known = {node.name: node for node in candidates}
     refused = {name: why for name in current if (why := _refusal(known.get(name), name, exclude, policy))}
     waiting = tuple(name for name in current if refused.get(name) == SILENT)
     kept = [name for name in current if name not in refused][:wanted]
-    spares = [node.name for node in _spares(known.values(), current, exclude, policy)]
+    spares = _spares(known.values(), current, exclude, policy)
     gone = [name for name in current if name in refused and name not in waiting]
-    nodes, replaced = _fill(current, kept, gone, spares, wanted - len(waiting))
+    nodes, replaced = _fill(current, kept, {name: known.get(name) for name in gone}, spares, wanted - len(waiting))
     missing = max(0, wanted - len(nodes) - len(waiting))
+    fewer = least is not None and not waiting and missing > 0 and len(nodes) >= least
     return NodeChoice(
         nodes=tuple(nodes),
         replaced=replaced,
-        missing=missing,
+        missing=0 if fewer else missing,
         waiting_for=waiting,
         refused=refused,
-        why=_why(replaced, refused, missing, waiting),
+        why=_why(replaced, refused, missing, waiting) if not fewer else _smaller(len(nodes), wanted),
     )
+
+
+def _smaller(nodes: int, wanted: int) -> str:
+    return f"no more are free, and the run may go on with {nodes} of {wanted} nodes"
 
 
 SILENT = "silent, not judged yet"
@@ -126,9 +135,13 @@ def _spares(
 
 
 def _fill(
-    current: Sequence[str], kept: Sequence[str], gone: Sequence[str], spares: Sequence[str], room: int
+    current: Sequence[str],
+    kept: Sequence[str],
+    gone: Mapping[str, Candidate | None],
+    spares: Sequence[Candidate],
+    room: int,
 ) -> tuple[list[str], dict[str, str]]:
-    """Put spares into the places of the nodes that are gone, then append more."""
+    """Put the nearest spares into the places of the nodes that are gone, then append more."""
     free = list(spares)
     replaced: dict[str, str] = {}
     nodes: list[str] = []
@@ -136,11 +149,23 @@ def _fill(
         if name in kept:
             nodes.append(name)
         elif name in gone and free and len(kept) + len(replaced) < room:
-            replaced[name] = free.pop(0)
-            nodes.append(replaced[name])
+            spare = min(free, key=lambda item, old=gone[name]: _distance(old, item))  # type: ignore[misc]
+            free.remove(spare)
+            replaced[name] = spare.name
+            nodes.append(spare.name)
     while free and len(nodes) < room:
-        nodes.append(free.pop(0))
+        nodes.append(free.pop(0).name)
     return nodes, replaced
+
+
+NEAR = ("switch", "rack")
+"""Labels by which a spare is near to what it replaces, the nearest first (requirements R-05, H-28)."""
+
+
+def _distance(old: Candidate | None, new: Candidate) -> int:
+    there = old.place if old else {}
+    same = (rank for rank, label in enumerate(NEAR) if there.get(label) and there.get(label) == new.place.get(label))
+    return next(same, len(NEAR))
 
 
 def _why(replaced: Mapping[str, str], refused: Mapping[str, str], missing: int, waiting: Sequence[str]) -> str:

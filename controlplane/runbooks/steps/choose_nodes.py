@@ -11,12 +11,12 @@ from controlplane.domain.chronicle import sentences
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery.acts import Do
 from controlplane.domain.recovery.nodes import NodeChoice, choose_nodes
-from controlplane.domain.recovery.responses import GONE, SLOW, condemned, excluded
+from controlplane.domain.recovery.responses import GONE, REPLACE_DOMAIN, SLOW, condemned, excluded
 from controlplane.incidents import queries as incidents
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.runbooks import exclusions
 from controlplane.runbooks.candidates import candidates
-from controlplane.runbooks.facts import spares
+from controlplane.runbooks.facts import neighbours, spares
 from controlplane.runbooks.outcomes import Done, Outcome, Still, Wait
 from controlplane.runbooks.steps.base import Step
 from controlplane.runbooks.turn import Turn
@@ -69,7 +69,15 @@ def _exclude(turn: Turn, diagnosis: Diagnosis | None) -> dict[str, str]:
     reason = "lost with its group" if diagnosis.klass == GONE else "blamed"
     slow = _slow(turn)
     late = {slow.act_on: "slow"} if slow and slow.act_on else {}
-    return late | dict.fromkeys(excluded(diagnosis, spares=free), reason)
+    return late | _domain(turn, diagnosis) | dict.fromkeys(excluded(diagnosis, spares=free), reason)
+
+
+def _domain(turn: Turn, diagnosis: Diagnosis) -> dict[str, str]:
+    """Map the suspect's neighbours to the reason, where replacing it alone was tried in vain."""
+    broken = turn.broken
+    if turn.context.get("rung") != REPLACE_DOMAIN or broken is None or diagnosis.act_on is None:
+        return {}
+    return dict.fromkeys(neighbours(broken, diagnosis.act_on), f"fails together with {diagnosis.act_on}")
 
 
 def _slow(turn: Turn) -> Diagnosis | None:
@@ -102,7 +110,17 @@ def _choose(turn: Turn, diagnosis: Diagnosis | None, exclude: Mapping[str, str])
         candidates=candidates(turn, troubled=current, began=diagnosis.began if diagnosis else 0.0),
         exclude=exclude,
         policy=turn.policy,
+        least=_least(turn),
     )
+
+
+def _least(turn: Turn) -> int | None:
+    """Return the fewest nodes that are enough by now: a run that declares a range gets smaller after a while (R-07)."""
+    least, broken, after = turn.policy.nodes_least, turn.broken, turn.spec.args.get("shrink_after")
+    if least is None or (broken is not None and len(broken.nodes) < turn.run.nodes_wanted):
+        return least
+    waited = (turn.now - turn.step_run.started_at).total_seconds() if turn.step_run else 0.0
+    return least if after is not None and waited >= after else None
 
 
 def _tell_missing(turn: Turn, choice: NodeChoice) -> None:

@@ -1,4 +1,4 @@
-"""Hold a run in a runbook's name, and lift just that hold again."""
+"""Hold a run in a runbook's name, lift just that hold again, or stop the run for good."""
 
 from controlplane.domain.errors import Conflict
 from controlplane.domain.recovery.acts import Do
@@ -30,3 +30,12 @@ class ResumeRun(Step):
             runs.resume(turn.run, turn.run.held_by, turn.now)
             return Done()
         raise Conflict(f"{turn.run.name} is held by {turn.run.held_by}" if turn.run.held else "no hold of ours is left")
+
+
+class StopRun(Step):
+    """The last step of a runbook: nothing acts on a stopped run."""
+
+    def look(self, turn: Turn) -> Outcome:
+        """Stop it in the name of whoever started this."""
+        runs.stop(turn.run, turn.execution.approved_by or holder(turn.execution), turn.now)
+        return Done()

@@ -19,19 +19,21 @@ def test_the_restart_collects_before_it_stops_and_stops_before_it_launches():
         "collect",
         "confirm",
         "stop",
+        "stop_ranks",
+        "fence_nodes",
         "choose_checkpoint",
         "choose_nodes",
         "launch",
         "await_progress",
         "close",
     ]
-    assert RUNBOOK.index("launch") == 5
+    assert RUNBOOK.index("launch") == 7
     with pytest.raises(KeyError):
         RUNBOOK.index("pray")
 
 
-def test_only_the_collection_may_be_skipped():
-    assert [step.name for step in RUNBOOK.steps if step.optional] == ["collect"]
+def test_only_the_collection_and_the_rungs_of_the_teardown_before_its_last_may_be_skipped():
+    assert [step.name for step in RUNBOOK.steps if step.optional] == ["collect", "stop", "stop_ranks"]
 
 
 @pytest.mark.parametrize("step", RUNBOOK.steps, ids=lambda step: step.name)

@@ -10,10 +10,11 @@ def node(name, state="healthy", age=2.0, **words):
     return Candidate(name=name, state=state, last_beat_age_s=age, **words)
 
 
-def pick(candidates, *, wanted=3, current=("n0", "n1", "n2"), exclude=()):
+def pick(candidates, *, wanted=3, current=("n0", "n1", "n2"), exclude=(), least=None):
     return choose_nodes(
-        wanted=wanted, current=current, candidates=candidates, exclude=dict.fromkeys(exclude, "blamed"), policy=POLICY
-    )
+        wanted=wanted, current=current, candidates=candidates, exclude=dict.fromkeys(exclude, "blamed"), policy=POLICY,
+        least=least,
+    )  # fmt: skip
 
 
 GOOD = [node("n0"), node("n1"), node("n2"), node("s0", "spare"), node("s1", "spare")]
@@ -82,3 +83,26 @@ def test_a_node_that_the_ledger_does_not_know_is_replaced():
     choice = pick(GOOD, current=("n0", "ghost", "n2"))
     assert choice.replaced == {"ghost": "s0"}
     assert choice.refused["ghost"] == "unknown to the ledger"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "taken"),
+    [
+        ({}, {"rack": "r1"}, "s1"),
+        ({"rack": "r1"}, {"switch": "w1"}, "s1"),
+        ({"rack": "r2"}, {"rack": "r3"}, "s0"),
+        ({}, {}, "s0"),
+    ],
+)
+def test_the_nearest_spare_is_taken_same_switch_before_same_rack(first, second, taken):
+    bad = node("n1", place={"rack": "r1", "switch": "w1"})
+    spares = [node("s0", "spare", place=first), node("s1", "spare", place=second)]
+    assert pick([GOOD[0], bad, GOOD[2], *spares], exclude=("n1",)).replaced == {"n1": taken}
+
+
+def test_a_run_that_may_get_smaller_goes_on_with_what_there_is_but_never_below_its_least():
+    assert not pick(GOOD[:3], exclude=("n1",), least=3).complete
+    smaller = pick(GOOD[:3], exclude=("n1",), least=2)
+    assert (smaller.nodes, smaller.complete) == (("n0", "n2"), True)
+    assert smaller.why == "no more are free, and the run may go on with 2 of 3 nodes"
+    assert not pick([GOOD[0], node("n1", age=20.0), node("n2", "quarantined")], least=1).complete

@@ -61,7 +61,7 @@ def test_a_sound_file_has_no_problem_and_keeps_where_each_step_stands():
         (SOUND + "  - do: drain\n    with: {force: true}\n", "line 12: steps[2].with.force: is not known here"),
         (SOUND + "  - do: drain\n    say: {done: '{a.b}'}\n", "line 12: steps[2].say.done: {a.b} is no plain"),
         (SOUND + "  - do: drain\n    say: {done: 'a {'}\n", "line 12: steps[2].say.done: cannot be filled"),
-        (SOUND.replace("  - do: confirm\n", ""), "line 9: steps: stop acts before any of await_boundary, confirm"),
+        (SOUND.replace("  - do: confirm\n", ""), "line 9: steps: stop comes before any of await_boundary, confirm"),
         (HEAD + "steps: []\n", "line 6: steps: must have at least one step"),
         (HEAD, "line 1: steps: is missing"),
         ("- 1\n", "line 1: must be a mapping of names to values"),
