@@ -24,6 +24,7 @@ from controlplane.runbooks.steps.keep_out import KeepOut
 from controlplane.runbooks.steps.launch import Launch
 from controlplane.runbooks.steps.pin_checkpoint import PinCheckpoint, UnpinCheckpoint
 from controlplane.runbooks.steps.probe_storage import ProbeStorage
+from controlplane.runbooks.steps.queue import HoldJob, KeepQueue, ReleaseJob
 from controlplane.runbooks.steps.run_check import RunCheck
 from controlplane.runbooks.steps.stop import Stop
 from controlplane.runbooks.steps.stop_ranks import StopRanks
@@ -47,12 +48,15 @@ BUILT_IN_CODE: Mapping[str, Step] = {
     "drain": Drain(),
     "fence_nodes": FenceNodes(),
     "freeze_nodes": FreezeNodes(),
+    "hold_job": HoldJob(),
     "hold_run": HoldRun(),
     "hurt_rank": HurtRank(),
     "keep_out": KeepOut(),
+    "keep_queue": KeepQueue(),
     "launch": Launch(),
     "pin_checkpoint": PinCheckpoint(),
     "probe_storage": ProbeStorage(),
+    "release_job": ReleaseJob(),
     "resume_run": ResumeRun(),
     "run_check": RunCheck(),
     "stop": Stop(),

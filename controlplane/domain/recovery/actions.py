@@ -12,6 +12,7 @@ from controlplane.domain.recovery.action import Action, Effect, Kind, Param, Wor
 from controlplane.domain.recovery.actions_agents import AGENT_ACTIONS
 from controlplane.domain.recovery.actions_nodes import NODE_ACTIONS
 from controlplane.domain.recovery.actions_people import PEOPLE_ACTIONS
+from controlplane.domain.recovery.actions_queue import QUEUE_ACTIONS
 
 __all__ = ["BOUNDARY_LIMIT_S", "BUILT_IN", "COLLECT_BUDGET_S", "Action", "Effect", "Kind", "Param", "Words"]
 
@@ -192,4 +193,5 @@ BUILT_IN: Sequence[Action] = (
     *AGENT_ACTIONS,
     *NODE_ACTIONS,
     *PEOPLE_ACTIONS,
+    *QUEUE_ACTIONS,
 )
