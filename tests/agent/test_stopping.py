@@ -5,9 +5,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from middlewatch_agent import stopping
+from middlewatch_agent import config, freezing, stopping
 from middlewatch_agent.context import Command
 from middlewatch_agent.launcher import processes
+from middlewatch_agent.ranks import procfs
 
 from tests.agent.launcher.stage import SLEEP, Cluster, wait_for
 
@@ -109,3 +110,18 @@ def test_who_survives_is_named_with_its_state(node, monkeypatch):
 @pytest.mark.parametrize("args", [{"grace_s": -1}, {"ranks": ["0"]}, {"signal": 9}])
 def test_a_malformed_stop_is_refused(node, args):
     assert stop(node, **args).state == "refused"
+
+
+def test_a_rank_is_frozen_for_a_drill_and_goes_on_by_itself(node):
+    pid = begin(node, SLEEP)[0]
+    args = {"run": "demo", "attempt": 1, "rank": 0, "length_s": 0.3}
+    command = Command(command_id="c", kind="rank.freeze", args=args)
+    assert freezing.Freezer(node.context)(command).data == {"frozen": 1, "length_s": 0.3}
+    wait_for(lambda: procfs.look(pid).state == "T")
+    wait_for(lambda: procfs.look(pid).state == "S")
+    nobody = Command(command_id="d", kind="rank.freeze", args={**args, "rank": 5})
+    assert freezing.Freezer(node.context)(nobody).state == "failed"
+
+
+def test_no_node_lets_a_rank_be_frozen_unless_its_own_settings_say_so():
+    assert "rank.freeze" not in config.DEFAULT_COMMANDS

@@ -57,9 +57,9 @@ def _on_signals(call: Callable[[], None]) -> None:
 
 
 def _attach(agent: Any, config: AgentConfig) -> None:
-    from middlewatch_agent import bundle, checks, collect, stopping, switching  # noqa: PLC0415
+    from middlewatch_agent import bundle, checks, collect, freezing, stopping, switching  # noqa: PLC0415
 
-    for part in (collect, stopping, switching, checks, bundle):
+    for part in (collect, stopping, freezing, switching, checks, bundle):
         part.attach(agent)
     if config.launcher:
         from middlewatch_agent import launcher  # noqa: PLC0415 - on head nodes only

@@ -72,6 +72,15 @@ class RanksStopArgs(Args):
     ranks: Annotated[list[Rank], Meta(max_length=1024)] | None = None
 
 
+class RankFreezeArgs(Args):
+    """Stop one rank's processes for a drill; they go on after `length_s`. No node allows it by default."""
+
+    run: Name
+    attempt: Rank
+    rank: Rank
+    length_s: Annotated[float, Meta(gt=0, le=3600)] = 600.0
+
+
 class SwitchArgs(Args):
     """Arm a switch that the training loop polls: `save` saves and goes on, `kill` saves and ends.
 
@@ -130,6 +139,7 @@ COMMANDS: dict[str, type[Args]] = {
     "attempt.stop": AttemptStopArgs,
     "checkpoints.scan": CheckpointsScanArgs,
     "ranks.stop": RanksStopArgs,
+    "rank.freeze": RankFreezeArgs,
     "switch.arm": SwitchArgs,
     "switch.disarm": SwitchArgs,
     "check.run": CheckArgs,
