@@ -13,6 +13,9 @@ MARK = "middlewatch: "
 OUT = frozenset({"drained", "draining", "down"})
 LOST = "Not responding"
 """What Slurm itself writes when a node's daemon is silent for too long."""
+UNFINISHED = "Kill task failed"
+"""What Slurm writes when a step did not end in time. The control plane asks for such a node only with the proof of
+the node's agent that no rank process is left there (requirement L-09)."""
 MAX_REASON = 200
 
 
@@ -56,7 +59,7 @@ def drain(tools: Tools, names: Sequence[str], why: str) -> dict[str, Any]:
 
 
 def resume(tools: Tools, names: Sequence[str]) -> dict[str, Any]:
-    """Give back what we took. Raises UnknownError or ToolError."""
+    """Give back what we took, and what Slurm took over a step that would not end. Raises UnknownError or ToolError."""
     known = {node.name: node for node in tools.nodes()}
     left = {name: refusal for name in names if (refusal := _not_resumed(known.get(name)))}
     done = [name for name in names if name not in left]
@@ -79,7 +82,7 @@ def _not_drained(node: Node | None) -> str:
 def _not_resumed(node: Node | None) -> str:
     if node is None:
         return "Slurm does not know it"
-    if node.state in OUT and not is_ours(node):
+    if node.state in OUT and not is_ours(node) and not (node.state == "drained" and node.reason == UNFINISHED):
         return _by_another(node)
     return "it does not answer" if node.state in OUT and not node.answers else ""
 
