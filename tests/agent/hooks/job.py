@@ -8,6 +8,7 @@ Runs the scenes one after the other; rank r of a scene writes `FOLDER/<scene>.<r
 import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import torch
 import torch.distributed as dist
 from middlewatch_agent import hooks
 from middlewatch_agent.hooks import checkpoints as _imported_before_the_forks  # noqa: F401
+from middlewatch_agent.hooks.switches import file_of
 from torch.nn.parallel import DistributedDataParallel
 
 WORLD = 2
@@ -89,8 +91,30 @@ def kept(watch: hooks.Watch, folder: Path) -> Told:
     return {}
 
 
+def asked(watch: hooks.Watch, folder: Path) -> Told:
+    """Rank 0 arms the save switch, later the kill switch; each rank is a little out of step with the other."""
+    training, saved = Training(watch, seed=1), 0
+    for step in range(1, 5000):
+        training.step(step)
+        if watch.place.rank == 0 and step in (5, saved + 1) and step > 1:
+            arm(file_of(folder, "asked", 1, "save" if step == 5 else "kill"))
+        time.sleep(0.002 * ((step + watch.place.rank) % 2))
+        if watch.stop_wanted():
+            return {"saved": saved, "stopped": step}
+        if watch.save_wanted():
+            saved = step
+    return {"saved": saved, "stopped": 0}
+
+
+def arm(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("c")
+    os.utime(path, (time.time() + 60.0,) * 2)
+
+
 SCENES: dict[str, tuple[Callable[[hooks.Watch, Path], Told], int]] = {
     "first": (first, 0), "resumed": (resumed, 1), "torn": (torn, 2), "kept": (kept, 2),
+    "asked": (asked, 0),
 }  # fmt: skip
 
 

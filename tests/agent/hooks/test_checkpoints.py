@@ -131,3 +131,9 @@ def test_old_checkpoints_are_deleted_and_told_so(played):
     assert left == [15, 14, 13]
     deleted = [step for step, state in states(played.heard("kept", "checkpoint")) if state == "deleted"]
     assert sorted(deleted)[-3:] == [10, 11, 12]
+
+
+def test_both_ranks_take_a_switch_after_the_same_step(played):
+    first, second = played.told("asked", 0), played.told("asked", 1)
+    assert first == second
+    assert 5 <= first["saved"] < first["stopped"]
