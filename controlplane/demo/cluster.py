@@ -20,6 +20,8 @@ from controlplane.embedded.plane import ControlPlane
 HEAD = "head"
 ROOT = Path(__file__).resolve().parent.parent.parent
 PIDS = "agents.json"
+SLURM_FOLDER = "slurm"
+"""Where below its home a demonstration keeps its Slurm."""
 HEARTBEAT_S = 1.0
 HEALTH_S = 2.0
 AGENT = (sys.executable, "-m", "middlewatch_agent")
@@ -75,6 +77,8 @@ class Cluster:
     names: tuple[str, ...]
     job: Job = field(default_factory=Job)
     agents: dict[str, int] = field(default_factory=dict)
+    launcher: str = 'scheduler = "local"\n'
+    """How the launcher's file begins: its scheduler, and where that is."""
 
     @classmethod
     def load(cls, home: Path) -> "Cluster":
@@ -141,7 +145,7 @@ class Cluster:
         return [*AGENT, "run", "--state", str(self.state(name)), *launcher]
 
     def _write_launcher(self, runs: Iterable[str]) -> None:
-        text = 'scheduler = "local"\n' + "".join(map(self._run_toml, runs))
+        text = self.launcher + "".join(map(self._run_toml, runs))
         for name in self.names:
             text += f'\n[nodes.{name}]\nstate_dir = "{self.state(name)}"\n'
         (self.home / "launcher.toml").write_text(text, encoding="utf-8")

@@ -1,6 +1,6 @@
 """The ways in which the demonstration hurts the run.
 
-Three are what the operating system would do to real processes, one puts pipes where
+Four are what the operating system would do to real processes, one puts pipes where
 files are written, three are asked of the ranks' saboteur. Nothing in the product
 knows that a demonstration is running.
 """
@@ -8,10 +8,12 @@ knows that a demonstration is running.
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from controlplane.demo import stuck
-from controlplane.demo.cluster import CHECKPOINT_EVERY, Cluster, RankProcess, kill
+from controlplane.demo.cluster import CHECKPOINT_EVERY, SLURM_FOLDER, Cluster, RankProcess, kill
+from controlplane.demo.slurm_lab import SlurmLab
 from controlplane.domain.errors import Invalid
 
 
@@ -30,6 +32,8 @@ class Fault:
     heals_after_s: float | None = None
     heal: Callable[[Cluster], None] = lambda _: None
     steady_steps: int = 30
+    scheduler: str = ""
+    """The only scheduler under which it can happen, "" for any."""
 
 
 def crash(_: Cluster, victim: RankProcess) -> None:
@@ -45,6 +49,14 @@ def hang(_: Cluster, victim: RankProcess) -> None:
 def lose_node(cluster: Cluster, victim: RankProcess) -> None:
     """Kill the agent and every rank of a node in one instant, as a power cut does."""
     kill([cluster.agents[victim.node], *cluster.processes_on(victim.node)])
+
+
+def freeze(cluster: Cluster, victim: RankProcess) -> None:
+    """Let a whole host stand still: Slurm's daemon, all that it started, and the node's agent."""
+    slurm = SlurmLab(cluster.home / SLURM_FOLDER)
+    for pid in (cluster.agents[victim.node], *(process.pid for process in slurm.processes(victim.node))):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
 
 
 def slow(cluster: Cluster, victim: RankProcess) -> None:
@@ -80,6 +92,8 @@ SLOWER_S = 0.05
 STORAGE_AWAY_S = 20.0
 DEFAULT = ("crash", "hang", "node-loss")
 """What the demonstration does when nobody says otherwise."""
+SLURM_DEFAULT = ("crash", "hang", "frozen")
+"""The same under Slurm, where a host that stands still is told from one whose agent died."""
 
 FAULTS = {
     fault.kind: fault
@@ -91,6 +105,13 @@ FAULTS = {
             klass="node_lost",
             sentence="node {node} loses power: its agent and its ranks are gone at once",
             hurt=lose_node,
+        ),
+        Fault(
+            kind="frozen",
+            klass="node_lost",
+            sentence="node {node} freezes: slurmd, its tasks and its agent stand still",
+            hurt=freeze,
+            scheduler="slurm",
         ),
         Fault(
             kind="slow",

@@ -32,14 +32,24 @@ def over(home: Path) -> Iterator[None]:
 
 
 def clear_up(home: Path) -> None:
-    """Kill every rank process below `home`, then remove the folder."""
+    """Kill every rank and every part of a Slurm below `home`, then remove the folder."""
     for path in home.glob("nodes/*/ranks/*.json"):
         with suppress(OSError, ValueError, KeyError):
             status = json.loads(path.read_text(encoding="utf-8"))
             if "exited_at_ms" not in status and _started(status["pid"]) == status["start_ticks"]:
                 os.kill(status["pid"], signal.SIGKILL)
+    _end_slurm(home)
     forget(home / "control")
     shutil.rmtree(home, ignore_errors=True)
+
+
+def _end_slurm(home: Path) -> None:
+    """Kill the daemons of the Slurm of `home` and all that they started: each has been told its configuration."""
+    mark = f"SLURM_CONF={home}/".encode()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if any(value.startswith(mark) for value in environ.read_bytes().split(b"\0")):
+                os.kill(int(environ.parent.name), signal.SIGKILL)
 
 
 def _started(pid: int) -> int:

@@ -1,4 +1,4 @@
-"""The world of the demonstration: a control plane, seven agents and one run."""
+"""The world of the demonstration: a control plane, an agent on each node and on the head node, and one run."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,11 @@ from controlplane.demo.cluster import HEAD, HEARTBEAT_S, Cluster, Job
 from controlplane.demo.faults import FAULTS, Fault
 from controlplane.demo.narrator import Narrator
 from controlplane.demo.report import FaultReport
+from controlplane.demo.site import LOCAL, Site
 from controlplane.demo.story import Story
 from controlplane.embedded.plane import ControlPlane
 
 RUN = "tiny-transformer"
-NODES = ("n01", "n02", "n03", "n04", "n05", "n06")
-TRAINING = NODES[:4]
-VICTIMS = (2, 1, 3)
 
 # Ordinary settings of a run, as its owner would choose them for steps of a fraction of a second.
 POLICY: dict[str, Any] = {
@@ -49,25 +47,31 @@ class World:
     plane: ControlPlane
     cluster: Cluster
     client: Client
+    site: Site = LOCAL
 
     @classmethod
     @contextmanager
     def opened(
-        cls, home: Path, narrator: Narrator, *, port: int | None = None, job: Job | None = None
+        cls, home: Path, narrator: Narrator, *, port: int | None = None, job: Job | None = None, site: Site = LOCAL
     ) -> Iterator[Self]:
-        """Bring everything up in `home`, and leave nothing of it; `job` is what the ranks do."""
-        narrator.say("starting PostgreSQL, Valkey, web, worker and beat")
+        """Bring everything up in `home`, and leave nothing of it; `job` is what the ranks do.
+
+        Raises:
+            CannotStart: a part is not installed or does not come up.
+        """
+        narrator.say(f"starting PostgreSQL, Valkey, web, worker and beat; the scheduler is {site.scheduler}")
         with (
             warden.over(home),
+            site.opened(home) as launcher,
             ControlPlane(home / "control", port=port, database_url="", redis_url="", say=narrator.say) as plane,
         ):
             told = json.loads(plane.manage("welcome", "--link"))
             narrator.say(f"open {told['link']}  (signs you in, once)")
             client = Client(plane.url, plane.manage("api-token", told["name"], "demo").strip())
-            cluster = Cluster(home=home, names=NODES, job=job or Job())
+            cluster = Cluster(home=home, names=site.nodes, job=job or Job(), launcher=launcher)
             cluster.enrol(plane.url, told["token"], RUN)
             cluster.start(plane)
-            world = cls(home=home, narrator=narrator, plane=plane, cluster=cluster, client=client)
+            world = cls(home=home, narrator=narrator, plane=plane, cluster=cluster, client=client, site=site)
             world.launch()
             try:
                 yield world
@@ -76,13 +80,15 @@ class World:
                 cluster.end_training()
 
     def launch(self) -> None:
-        """Create the run and start it on the first four nodes."""
-        story = self.story()
-        story.agents_up((HEAD, *NODES))
-        self.narrator.say(f"{len(NODES)} node agents and the launcher have said hello")
-        self.client.post("/runs", name=RUN, launcher=HEAD, nodes_wanted=len(TRAINING), policy=POLICY)
-        self.client.post(f"/runs/{RUN}/launch", nodes=list(TRAINING))
-        self.narrator.say(f"run {RUN} launched on {', '.join(TRAINING)}; spares: {', '.join(NODES[4:])}")
+        """Create the run and start it on the first nodes."""
+        story, names = self.story(), self.site.nodes
+        training, spares = names[: self.site.training], names[self.site.training :]
+        story.agents_up((HEAD, *names))
+        self.narrator.say(f"{len(names)} node agents and the launcher have said hello")
+        policy = {**POLICY, **self.site.policy}
+        self.client.post("/runs", name=RUN, launcher=HEAD, nodes_wanted=len(training), policy=policy)
+        self.client.post(f"/runs/{RUN}/launch", nodes=list(training))
+        self.narrator.say(f"run {RUN} launched on {', '.join(training)}; spares: {', '.join(spares)}")
 
     def play(self, faults: Sequence[Fault]) -> list[FaultReport]:
         """Hurt the run by each fault in turn."""
@@ -91,7 +97,7 @@ class World:
         rows = []
         for number, fault in enumerate(faults):
             story.steady(fault.steady_steps)
-            rows.append(story.suffer(fault, VICTIMS[number % len(VICTIMS)]))
+            rows.append(story.suffer(fault, self.site.victims[number % len(self.site.victims)]))
         return rows
 
     def story(self) -> Story:

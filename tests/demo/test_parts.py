@@ -5,11 +5,13 @@ import json
 
 import pytest
 
-from controlplane.demo import faults, report
+from controlplane.demo import faults, report, slurm_lab
 from controlplane.demo.cluster import Cluster
 from controlplane.demo.narrator import Narrator
 from controlplane.demo.report import FaultReport
+from controlplane.demo.site import LOCAL, SLURM
 from controlplane.domain.errors import Invalid
+from controlplane.embedded.errors import CannotStart
 
 
 def row(**changes):
@@ -27,6 +29,19 @@ def test_an_unknown_fault_is_named_beside_those_that_are_known():
 
 def test_faults_keep_the_order_in_which_they_were_asked_for():
     assert [fault.kind for fault in faults.parse("hang, crash")] == ["hang", "crash"]
+
+
+def test_each_scheduler_has_faults_of_its_own_and_refuses_those_of_another():
+    assert [fault.kind for fault in LOCAL.parse("")] == ["crash", "hang", "node-loss"]
+    assert [fault.kind for fault in SLURM.parse("")] == ["crash", "hang", "frozen"]
+    with pytest.raises(Invalid, match="--faults: “frozen” needs --scheduler slurm"):
+        LOCAL.parse("crash,frozen")
+
+
+def test_without_slurm_it_is_said_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm_lab, "missing", lambda: ["slurmctld"])
+    with pytest.raises(CannotStart, match="Slurm is not installed .*apt-get install slurmctld"), SLURM.opened(tmp_path):
+        raise AssertionError("it began all the same")
 
 
 def test_a_recovery_that_a_person_helped_does_not_count():

@@ -1,4 +1,4 @@
-"""What automation does about the scheduler's queue: fill it up, leave a person's hand alone, launch again after an end."""
+"""What automation does about the queue: fill it up, leave a person's hand alone, launch again after an end."""
 
 import pytest
 

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.demo import faults, report
 from controlplane.demo.narrator import Narrator
+from controlplane.demo.site import LOCAL, SITES, Site
 from controlplane.demo.world import World
 from controlplane.domain.errors import MiddlewatchError
 from controlplane.embedded.interrupts import interruptible
@@ -18,14 +19,13 @@ MOST_FOLDER = 40
 
 
 class Command(BaseCommand):
-    help = "Train a small model on six local nodes, hurt it three times, and watch it recover."
+    help = "Train a small model on several nodes, hurt it three times, and watch it recover."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--faults", default="", help=f"which faults, in which order: {', '.join(faults.FAULTS)}")
         parser.add_argument(
-            "--faults",
-            default=",".join(faults.DEFAULT),
-            help=f"which faults, in which order: {', '.join(faults.FAULTS)}",
+            "--scheduler", choices=SITES, default=LOCAL.scheduler, help="who starts the ranks (default: our launcher)"
         )
         parser.add_argument("--exit", action="store_true", help="end after the table; exit status 1 if one failed")
         parser.add_argument("--report", type=Path, help="write what was measured as JSON")
@@ -34,17 +34,18 @@ class Command(BaseCommand):
     def handle(self, *_args: object, **options: Any) -> None:
         narrator = Narrator(self.stdout._out)  # type: ignore[arg-type]  # noqa: SLF001 - the wrapper adds newlines of its own
         try:
-            wanted = faults.parse(options["faults"])
+            site = SITES[options["scheduler"]]
+            wanted = site.parse(options["faults"])
             with interruptible():
-                self._tell(narrator, wanted, options)
+                self._tell(narrator, site, wanted, options)
         except KeyboardInterrupt:
             narrator.say("stopped")
         except MiddlewatchError as error:
             raise CommandError(str(error)) from None
 
-    def _tell(self, narrator: Narrator, wanted: list[faults.Fault], options: dict[str, Any]) -> None:
+    def _tell(self, narrator: Narrator, site: Site, wanted: list[faults.Fault], options: dict[str, Any]) -> None:
         home = Path(tempfile.mkdtemp(prefix="middlewatch-demo-", dir=_short(tempfile.gettempdir())))
-        with World.opened(home, narrator, port=options["port"]) as world:
+        with World.opened(home, narrator, port=options["port"], site=site) as world:
             rows = world.play(wanted)
             self._close(world, rows, options["report"])
             if not options["exit"]:
