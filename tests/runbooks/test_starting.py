@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from controlplane.analytics.account import account
 from controlplane.domain.errors import Conflict, Invalid, Refused
 from controlplane.incidents.models import ActRecord, Incident
 from controlplane.quarantine import actions as quarantine
@@ -109,11 +110,37 @@ def test_a_rank_that_the_launcher_cannot_end_is_killed_by_its_nodes_agent(cluste
 
 
 def test_a_node_that_speaks_and_cannot_end_its_ranks_is_a_persons(cluster):
-    cluster.fail_kinds = {"attempt.stop": "on strike", "ranks.stop": "stuck in the kernel", "nodes.drain": "no such thing"}
+    cluster.fail_kinds = {
+        "attempt.stop": "on strike",
+        "ranks.stop": "stuck in the kernel",
+        "nodes.drain": "no such thing",
+    }
     cluster.kill_rank(1)
     cluster.until(lambda: queries.live_of(cluster.run).count() == 0 and cluster.execution() is not None, limit=120)
     assert len(cluster.launches) == 1
     assert any("still speaks and could not end its ranks" in line for line in cluster.told())
+
+
+def test_a_planned_change_stops_the_run_asks_and_launches_again_and_is_no_interruption(cluster):
+    starting.start("planned-change", cluster.run, "ana", cluster.now, {"what": "a new driver"})
+    cluster.until(lambda: answering.question(cluster.execution()) is not None, limit=30)
+    assert "is stopped for: a new driver. Is it applied" in answering.question(cluster.execution()).question
+    assert (len(cluster.stops), len(cluster.launches)) == (1, 1)
+    cluster.tick(10)
+    answering.answer(cluster.execution(), "go on", "ana", cluster.now)
+    cluster.until(lambda: cluster.execution().state == "succeeded", limit=30)
+    assert cluster.launches[-1]["resume"]["step"] == 5
+    assert (Incident.objects.get().klass, Incident.objects.get().state) == ("planned", "resolved")
+    made = account(cluster.run, begin=cluster.run.created_at, end=cluster.now).reliability
+    assert (made.interruptions, made.planned) == (0, 1)
+
+
+def test_a_training_that_obeys_no_switch_is_stopped_from_outside_and_stays_stopped(cluster):
+    starting.start("stop-by-switch", cluster.run, "ana", cluster.now, {"why": "the grant is used up"})
+    cluster.until(lambda: cluster.execution().state == "succeeded", limit=30)
+    assert (cluster.fresh().state, len(cluster.stops)) == ("stopped", 1)
+    cluster.tick(10)
+    assert len(cluster.launches) == 1
 
 
 def test_a_freeze_keeps_automation_from_taking_nodes_out_and_ends_by_itself(cluster):
