@@ -16,6 +16,7 @@ from controlplane.domain.chronicle import sentences
 from controlplane.domain.errors import Conflict, Invalid
 from controlplane.domain.fleet.identity import SILENT_AFTER_S
 from controlplane.domain.fleet.states import USABLE
+from controlplane.domain.recovery.execution import UNDOABLE
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import queries as fleet_queries
 from controlplane.fleet import scheduler
@@ -23,7 +24,8 @@ from controlplane.fleet.models import Node
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import shown, stream
 from controlplane.quarantine import actions as quarantine
-from controlplane.runbooks import approvals, engine, registry
+from controlplane.runbooks import approvals, engine, registry, undoing
+from controlplane.runbooks.approvals import lapse
 from controlplane.runbooks.consider import consider
 from controlplane.runbooks.models import ApprovalState, Execution, ExecutionState
 from controlplane.runbooks.queries import LIVE
@@ -32,7 +34,10 @@ from controlplane.runs.book import Book
 from controlplane.runs.leases import Look
 from controlplane.runs.models import Attempt, AttemptState, Run, RunState
 
-__all__ = ["approve", "consider", "follow", "launch", "pause", "pursue", "reject", "resume", "stop", "withdraw_idle"]
+__all__ = [
+    "approve", "consider", "follow", "lapse", "launch", "pause", "pursue", "reject", "resume", "stop", "stop_after",
+    "undo", "withdraw_idle",
+]  # fmt: skip
 
 PERSON = "person"
 MAX_FOLLOWED = 3
@@ -107,17 +112,55 @@ def stop(execution: Execution, by: str, now: datetime) -> None:
         fleet.recall_commands(now, execution_id=execution.pk)
 
 
+def stop_after(execution: Execution, by: str, now: datetime) -> None:
+    """End an execution behind the step under way, which ends as it would. `Conflict` when it is not live."""
+    told = sentences.stopped_after(by, registry.of(execution))
+    with transaction.atomic():
+        still = Execution.objects.filter(pk=execution.pk, state__in=LIVE, stop_after_by="")
+        if not still.update(stop_after_by=by):
+            execution.refresh_from_db()
+            raise Conflict(_why_not_stopped(execution))
+        _told(execution, _Said("decision", told, by, now))
+    execution.refresh_from_db()
+
+
+def _why_not_stopped(execution: Execution) -> str:
+    if execution.stop_after_by and execution.state in LIVE:
+        return f"{execution.stop_after_by} asked for that before"
+    return f"the execution is {execution.state} by now"
+
+
+def undo(execution: Execution, by: str, now: datetime) -> None:
+    """Take back what an execution did, last step first, as far as the world is still as it left it.
+
+    Each step is taken back as durably as it was done; what a person changed since stays.
+
+    Raises:
+        Refused: nothing that it did can be taken back.
+        Conflict: it is not one that can be taken back by now, or another runbook works on the run.
+    """
+    with transaction.atomic():
+        changes = undoing.start(execution, by, now)
+        told = sentences.taken_back(by, registry.of(execution))
+        _move(execution, sorted(UNDOABLE), ExecutionState.UNDOING, changes, _Said("decision", told, by, now))
+        fleet.recall_commands(now, execution_id=execution.pk)
+
+
 def _move(execution: Execution, expected: Sequence[str], to: str, changes: Mapping[str, Any], said: _Said) -> None:
     with transaction.atomic():
         if not Execution.objects.filter(pk=execution.pk, state__in=expected).update(state=to, **changes):
             execution.refresh_from_db()
             raise Conflict(f"the execution is {execution.state} by now")
-        incident = Incident.objects.select_related("run").get(pk=execution.incident_id)
-        book = Book(said.now, PERSON, said.by)
-        book.tell(stream(incident), said.kind, said.sentence)
-        book.write()
-        shown(incident)
+        _told(execution, said)
     execution.refresh_from_db()
+
+
+def _told(execution: Execution, said: _Said) -> None:
+    incident = Incident.objects.select_related("run").get(pk=execution.incident_id)
+    book = Book(said.now, PERSON, said.by)
+    book.tell(stream(incident), said.kind, said.sentence)
+    book.write()
+    shown(incident)
 
 
 def launch(run: Run, nodes: Sequence[str] | None, by: str, now: datetime) -> Attempt:

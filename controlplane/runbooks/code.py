@@ -19,6 +19,7 @@ from controlplane.runbooks.steps.drain import Drain
 from controlplane.runbooks.steps.drill import AwaitRecovery, CheckDrill, HurtRank
 from controlplane.runbooks.steps.fence_nodes import FenceNodes, UnfenceNodes
 from controlplane.runbooks.steps.freeze_nodes import FreezeNodes, ThawNodes
+from controlplane.runbooks.steps.give_back import GiveBack
 from controlplane.runbooks.steps.hold_run import HoldRun, ResumeRun, StopRun
 from controlplane.runbooks.steps.keep_out import KeepOut
 from controlplane.runbooks.steps.launch import Launch
@@ -49,6 +50,7 @@ BUILT_IN_CODE: Mapping[str, Step] = {
     "fence_nodes": FenceNodes(),
     "freeze_nodes": FreezeNodes(),
     "hold_job": HoldJob(),
+    "give_back": GiveBack(),
     "hold_run": HoldRun(),
     "hurt_rank": HurtRank(),
     "keep_out": KeepOut(),

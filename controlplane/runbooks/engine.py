@@ -14,10 +14,11 @@ from datetime import datetime
 from django.db import DatabaseError, transaction
 
 from controlplane.domain.errors import LeaseLost, MiddlewatchError
-from controlplane.runbooks import registry, world
-from controlplane.runbooks.models import Execution, ExecutionState, StepRun
+from controlplane.runbooks import registry, undoing, world
+from controlplane.runbooks.models import Execution, StepRun
 from controlplane.runbooks.outcomes import Failed, Outcome, Wait
-from controlplane.runbooks.transitions import begin, settle
+from controlplane.runbooks.queries import WORKING
+from controlplane.runbooks.transitions import begin, earlier, settle
 from controlplane.runbooks.turn import Turn
 from controlplane.runs.book import Book
 from controlplane.runs.leases import Lease, Look, give_back, take
@@ -28,7 +29,6 @@ LEASE_S = 5.0
 """A dead worker keeps an execution from going on no longer than this."""
 MAX_TURNS = 64
 """More turns in one go than any runbook needs; what is left waits for the next wake-up."""
-LIVE = (ExecutionState.RUNNING, ExecutionState.WAITING)
 
 
 def advance(execution_id: int, owner: str, now: datetime) -> Look:
@@ -36,7 +36,8 @@ def advance(execution_id: int, owner: str, now: datetime) -> Look:
 
     `owner` names one thread of one process. Safe to call from anywhere at any time.
     """
-    lease = take(Execution.objects.filter(pk=execution_id, state__in=LIVE), owner, now, LEASE_S)
+    rows = Execution.objects.filter(pk=execution_id, state__in=WORKING)
+    lease = take(rows, owner, now, LEASE_S)
     if lease is None:
         return Look.TAKEN
     try:
@@ -63,19 +64,26 @@ def _turn(lease: Lease, now: datetime) -> bool:
 
 
 def _read(lease: Lease, now: datetime) -> Turn | None:
-    execution: Execution = lease.locked()
-    if execution.state not in LIVE:
+    execution: Execution = lease.locked("run", "incident__run")
+    if execution.state not in WORKING:
         return None
     runbook = registry.of(execution)
     turn = Turn(execution, runbook, now, Book(now, "runbook", runbook.id))
-    turn.step_run = execution.steps.filter(index=execution.step_index).order_by("-try_number").first()
+    tries = execution.steps.filter(index=execution.step_index, undo=turn.undoing)
+    turn.step_run = tries.order_by("-try_number").first()
+    if turn.undoing:
+        turn.undo = undoing.step(turn)
     return turn
 
 
 def _transition(turn: Turn) -> bool:
-    ruling = world.ruling(turn)
-    due = ruling is None and _must_begin(turn)
-    going = begin(turn) if due else settle(turn, ruling or _look(turn))
+    """Rule, begin what has to begin, and settle how it stands: the intent and what follows it are one commit."""
+    if turn.undoing and turn.undo is None:
+        return earlier(turn)
+    ruling = None if turn.undoing else world.ruling(turn)
+    if ruling is None and _must_begin(turn) and not begin(turn):
+        return False
+    going = settle(turn, ruling or _look(turn))
     turn.book.write()
     return going
 

@@ -4,7 +4,6 @@ Whoever approves sees names and numbers, not the titles of steps. Every step spe
 world as it is now; what it expects, it notes in a draft that the steps behind it read.
 """
 
-from copy import copy
 from datetime import datetime
 
 from controlplane.runbooks import registry
@@ -15,8 +14,7 @@ from controlplane.runs.book import Book
 
 def of(execution: Execution, now: datetime) -> list[str]:
     """Return a sentence for each step still to come, in order; nothing is written."""
-    draft = copy(execution)
-    draft.context = dict(execution.context)
+    draft = Execution.objects.select_related("run", "incident__run").get(pk=execution.pk)
     runbook = registry.of(execution)
     sentences = []
     for index in range(execution.step_index, len(runbook.steps)):

@@ -19,26 +19,30 @@ STILL_POLL_S = 2.0
 
 
 def begin(turn: Turn, *, quietly: bool = False) -> bool:
-    """Write the intent of a step together with the commands that carry it out.
+    """Intend a step and leave the commands that carry it out; False when a retry has to wait for its pause.
 
-    A retry waits for its pause first. `quietly` writes the intent alone, for a step
-    that cannot even begin.
+    What it comes to is settled in the same transaction, which writes the intent, so both
+    are there or neither is, and no command leaves before its intent. `quietly` leaves no
+    command, for a step that cannot even begin.
     """
     last = turn.step_run
     if last is not None and turn.execution.wake_at is not None and turn.now < turn.execution.wake_at:
         return False
     turn.step_run = StepRun(
-        execution=turn.execution, index=turn.execution.step_index, name=turn.spec.name,
-        try_number=last.try_number + 1 if last else 1, state="intended", started_at=turn.now,
-        deadline=turn.in_s(turn.spec.limit_s),
+        execution=turn.execution, index=turn.execution.step_index, name=turn.spec.name, undo=turn.undoing,
+        try_number=_next_try(turn, last), state="intended", started_at=turn.now, deadline=turn.in_s(turn.spec.limit_s),
     )  # fmt: skip
-    turn.step_run.save()
     intent = {} if quietly else registry.step(turn.spec.action.name).begin(turn)
     turn.step_run.intent = dict(intent)
     turn.step_run.sentence = turn.spec.words("doing", {**turn.context, **intent})
-    turn.step_run.save()
-    _save(turn, ExecutionState.RUNNING, wake_at=turn.now)
     return True
+
+
+def _next_try(turn: Turn, last: StepRun | None) -> int:
+    """Number tries on through an undo, since each has a key of its own."""
+    if last is None and turn.undoing:
+        last = turn.execution.steps.filter(index=turn.execution.step_index).order_by("-try_number").first()
+    return last.try_number + 1 if last else 1
 
 
 def settle(turn: Turn, outcome: Outcome) -> bool:
@@ -62,7 +66,7 @@ def settle(turn: Turn, outcome: Outcome) -> bool:
 
 def _done(turn: Turn, outcome: Done) -> bool:
     tried, facts = turn.tried, {**turn.context, **turn.tried.intent, **outcome.result}
-    _finish(turn, tried, "done", sentences.step_done(turn.spec, facts), outcome.result)
+    _finish(turn, tried, "undone" if turn.undoing else "done", sentences.step_done(turn.spec, facts), outcome.result)
     turn.context.update(outcome.result)
     if not outcome.told:
         turn.tell("step", tried.sentence, key=f"{tried.index}:{tried.try_number}", data={"step": tried.name})
@@ -70,10 +74,24 @@ def _done(turn: Turn, outcome: Done) -> bool:
 
 
 def _next(turn: Turn) -> bool:
+    if turn.undoing:
+        return earlier(turn)
     if turn.execution.step_index + 1 == len(turn.runbook.steps):
         return _end(turn, End(ExecutionState.SUCCEEDED, turn.tried.sentence))
+    by = turn.execution.stop_after_by
+    if by:
+        return _end(turn, End(ExecutionState.STOPPED, f"{by} stopped it behind the step {turn.spec.name}"))
     turn.execution.step_index += 1
     _save(turn, ExecutionState.RUNNING, wake_at=turn.now)
+    return True
+
+
+def earlier(turn: Turn) -> bool:
+    """Go on taking back with the step before; behind the first one everything is taken back that can be."""
+    if turn.execution.step_index == 0:
+        return _end(turn, End(ExecutionState.UNDONE, f"{turn.execution.undo_by} took back what it did"))
+    turn.execution.step_index -= 1
+    _save(turn, ExecutionState.UNDOING, wake_at=turn.now)
     return True
 
 
@@ -99,7 +117,7 @@ def _failed(turn: Turn, outcome: Failed) -> bool:
     verdict = rules.after_failure(
         turn.spec, try_number=tried.try_number, why=outcome.why, now=seconds(turn.now), retry=outcome.retry
     )
-    skipped = verdict.after is After.SKIP
+    skipped = verdict.after is After.SKIP or (turn.undoing and verdict.after is After.GIVE_UP)
     _finish(turn, tried, "skipped" if skipped else "failed", sentence, {"why": outcome.why})
     turn.tell("step", sentence, key=f"{tried.index}:{tried.try_number}", data={"step": tried.name})
     if skipped:
@@ -130,6 +148,8 @@ def _move_again(turn: Turn) -> None:
 
 
 def _propose(turn: Turn, outcome: Propose) -> bool:
+    if turn.execution.stop_after_by:
+        return _end(turn, End(ExecutionState.STOPPED, f"{turn.execution.stop_after_by} stopped it"))
     told = f"Proposed “{turn.runbook.title}” and waits for a person: {outcome.why}."
     turn.tell("proposal", told, key=f"propose:{turn.execution.step_index}", data={"held_by": outcome.held_by})
     _save(turn, ExecutionState.PROPOSED, wake_at=None, held_by=outcome.held_by)
@@ -143,16 +163,21 @@ def _end(turn: Turn, outcome: End) -> bool:
         _finish(turn, tried, "skipped", outcome.outcome, {})
     execution = turn.execution
     execution.outcome, execution.finished_at = outcome.outcome, turn.now
-    _save(turn, outcome.state, wake_at=None)
+    asked_to_stop = execution.stop_after_by and outcome.state == ExecutionState.FAILED
+    _save(turn, ExecutionState.STOPPED if asked_to_stop else outcome.state, wake_at=None)
     fleet.recall_commands(turn.now, execution_id=execution.pk)
     if outcome.state != ExecutionState.SUCCEEDED or execution.step_index + 1 < len(turn.runbook.steps):
-        told = sentences.ended(turn.runbook, str(outcome.state), outcome.outcome)
+        told = sentences.ended(turn.runbook, str(execution.state), outcome.outcome)
         turn.tell("decision", told, key="end")
     return False
 
 
 def _save(turn: Turn, state: str, *, wake_at: datetime | None, held_by: str = "") -> None:
-    execution = turn.execution
+    execution, tried = turn.execution, turn.step_run
+    if tried is not None and tried.pk is None:
+        tried.save()
+    if turn.undoing and state in (ExecutionState.RUNNING, ExecutionState.WAITING):
+        state = ExecutionState.UNDOING
     if execution.state != state:
         rules.check(execution.state, state)
     execution.state, execution.wake_at, execution.held_by = state, wake_at, held_by

@@ -14,7 +14,7 @@ from controlplane.fleet.models import Command
 from controlplane.incidents import acts as records
 from controlplane.incidents.models import Incident
 from controlplane.incidents.telling import stream
-from controlplane.runbooks.models import Execution, StepRun
+from controlplane.runbooks.models import Execution, ExecutionState, StepRun
 from controlplane.runs import queries as runs
 from controlplane.runs.book import Book
 from controlplane.runs.models import Attempt, Run
@@ -30,16 +30,18 @@ class Turn:
     book: Book
     step_run: StepRun | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    undo: StepSpec | None = None
+    """What takes the step at hand back while the execution is undone; None where nothing can or need be."""
 
     @cached_property
     def run(self) -> Run:
-        """The run as it is now."""
-        return Run.objects.get(pk=self.execution.run_id)
+        """The run as it is now: it is read together with the execution."""
+        return self.execution.run
 
     @cached_property
     def incident(self) -> Incident:
-        """The incident that the execution answers."""
-        return Incident.objects.select_related("run").get(pk=self.execution.incident_id)
+        """The incident that the execution answers, read with it."""
+        return self.execution.incident
 
     @cached_property
     def policy(self) -> RunPolicy:
@@ -54,8 +56,13 @@ class Turn:
 
     @property
     def spec(self) -> StepSpec:
-        """The step that is due."""
-        return self.runbook.steps[self.execution.step_index]
+        """The step that is due, or what takes it back."""
+        return self.undo or self.runbook.steps[self.execution.step_index]
+
+    @property
+    def undoing(self) -> bool:
+        """Whether the execution is taken back, last step first."""
+        return self.execution.state == ExecutionState.UNDOING
 
     @property
     def context(self) -> dict[str, Any]:

@@ -51,13 +51,13 @@ class Lease:
         """Return the row as long as nobody else has claimed it."""
         return self.rows.filter(fence=self.fence)
 
-    def locked(self) -> Any:
-        """Lock the row for this transaction and return it.
+    def locked(self, *related: str) -> Any:
+        """Lock the row for this transaction and return it, read together with its `related` rows.
 
         Raises:
             LeaseLost: somebody else claimed it meanwhile.
         """
-        row = self.mine().select_for_update(of=("self",), no_key=True).first()
+        row = self.mine().select_related(*related).select_for_update(of=("self",), no_key=True).first()
         if row is None:
             raise LeaseLost(f"{self.owner} lost its lease")
         return row

@@ -187,6 +187,16 @@ def stopped(by: str, runbook: Runbook) -> str:
     return f"{by} stopped “{runbook.title}”."
 
 
+def stopped_after(by: str, runbook: Runbook) -> str:
+    """Tell that a person ends an execution behind the step under way."""
+    return f"{by} stops “{runbook.title}” behind the step under way."
+
+
+def taken_back(by: str, runbook: Runbook) -> str:
+    """Tell that a person has an execution taken back."""
+    return f"{by} has what “{runbook.title}” did taken back, last step first."
+
+
 def checkpoint_chosen(choice: RestoreChoice) -> str:
     """Tell which checkpoint was chosen and what it costs."""
     if not choice.path:

@@ -48,9 +48,9 @@ class ChooseNodes(Step):
         diagnosis = incidents.diagnosis(turn.incident, turn.now, attempt=turn.execution.attempt)
         exclude = _exclude(turn, diagnosis)
         choice = _choose(turn, diagnosis, exclude)
-        turn.context["nodes"] = list(choice.nodes)
         if not choice.complete:
             return f"wait for the nodes of the next attempt: {choice.why}"
+        turn.context["nodes"] = list(choice.nodes)
         swaps = [f"{new} takes the place of {old}" for old, new in sorted(choice.replaced.items())]
         kept = f"launch on {', '.join(choice.nodes)}"
         out = sorted(set(condemned(diagnosis)) if diagnosis else ())

@@ -1,0 +1,194 @@
+"""What people do to executions: approve with open eyes, stop, and take back."""
+
+from datetime import timedelta
+
+import pytest
+
+from controlplane.access import links
+from controlplane.domain.errors import Conflict, NotFound, Refused
+from controlplane.incidents.models import ActRecord
+from controlplane.quarantine import actions as quarantine
+from controlplane.runbooks import actions, approvals, preview
+from controlplane.runbooks.models import Approval, Execution
+from controlplane.runs import queries as runs
+from tests.flows.conftest import trained
+from tests.flows.world import Cluster
+from tests.runbooks.test_answers import tell
+
+pytestmark = pytest.mark.django_db
+MINUTE = timedelta(minutes=1)
+
+
+def proposed(mode="ask", size=2, spares=1, **policy):
+    cluster = Cluster(size=size, spares=spares, mode=mode)
+    cluster.policy |= policy
+    trained(cluster.build(), steps=6)
+    cluster.kill_rank(1)
+    cluster.until(lambda: cluster.execution() is not None and cluster.execution().state == "proposed")
+    return cluster
+
+
+def newest():
+    return Approval.objects.latest("pk")
+
+
+def test_a_question_names_nodes_and_steps_and_its_answer_starts_the_runbook():
+    cluster = proposed()
+    asked = newest()
+    assert (asked.purpose, asked.state, asked.persons, asked.until - asked.asked_at) == (
+        "start", "open", 1, 15 * MINUTE,
+    )  # fmt: skip
+    assert "stop attempt 1 on n01, n02" in asked.will
+    assert any(told.startswith("launch attempt 2") and told.endswith("from step 5") for told in asked.will)
+    actions.approve(cluster.execution(), "ben", cluster.now, number=asked.pk)
+    assert [item["who"] for item in newest().answers] == ["ben"]
+    assert (newest().state, cluster.execution().state, cluster.execution().approved_by) == (
+        "approved",
+        "running",
+        "ben",
+    )
+
+
+def test_a_preview_writes_nothing_and_a_run_that_is_watched_has_one_too():
+    cluster = proposed(mode="watch")
+    before = Execution.objects.values().get()
+    assert preview.of(cluster.execution(), cluster.now) == newest().will
+    assert Execution.objects.values().get() == before
+    with pytest.raises(Refused):
+        actions.approve(cluster.execution(), "ben", cluster.now)
+
+
+def test_nobodys_answer_does_nothing_but_call_a_person_once_and_may_still_come_later():
+    cluster = proposed()
+    assert approvals.lapse(cluster.now) == 0
+    late = cluster.now + 16 * MINUTE
+    assert (approvals.lapse(late), approvals.lapse(late)) == (1, 0)
+    assert [row.why for row in ActRecord.objects.filter(do="page", key__contains="lapsed")] == [
+        "nobody answered within 16 min whether “Restart after a crash” may go on, so nothing was done"
+    ]
+    assert (newest().state, cluster.execution().state) == ("lapsed", "proposed")
+    actions.approve(cluster.execution(), "ben", late)
+    assert list(Approval.objects.values_list("state", flat=True)) == ["lapsed", "approved"]
+
+
+def test_a_yes_to_what_has_changed_since_starts_nothing_and_is_asked_anew():
+    cluster = proposed()
+    first = newest()
+    quarantine.move("n02", "suspect", "looks odd", actor_kind="person", actor="ana", now=cluster.now)
+    with pytest.raises(Conflict, match="node n02 is suspect by now, it was healthy"):
+        actions.approve(cluster.execution(), "ben", cluster.now, number=first.pk)
+    assert list(Approval.objects.values_list("state", flat=True)) == ["stale", "open"]
+    assert cluster.execution().state == "proposed"
+    with pytest.raises(Conflict, match="has changed meanwhile"):
+        actions.approve(cluster.execution(), "ben", cluster.now, number=first.pk)
+    actions.approve(cluster.execution(), "ben", cluster.now, number=newest().pk)
+    assert cluster.execution().state == "running"
+
+
+def test_a_yes_after_the_trouble_is_over_takes_the_proposal_back():
+    cluster = proposed()
+    cluster.incident().findings.update(stage="cleared", cleared_at=cluster.now)
+    with pytest.raises(Conflict, match="nothing was started"):
+        actions.approve(cluster.execution(), "ben", cluster.now)
+    assert (newest().state, cluster.execution().state) == ("withdrawn", "stopped")
+
+
+def test_what_leaves_out_a_large_share_of_the_fleet_needs_two_different_people(monkeypatch):
+    monkeypatch.setattr(approvals.grounds, "excluded", lambda *_, **__: ("n01", "n02"))
+    cluster = proposed()
+    assert newest().persons == 2
+    execution = cluster.execution()
+    with pytest.raises(Refused, match="only a person"):
+        approvals.approve(execution, "restart-after-crash", cluster.now, actor_kind="runbook")
+    actions.approve(execution, "ana", cluster.now)
+    with pytest.raises(Refused, match="second person"):
+        actions.approve(execution, "ana", cluster.now)
+    assert (newest().state, execution.state) == ("open", "proposed")
+    actions.approve(execution, "ben", cluster.now)
+    assert (execution.state, execution.approved_by) == ("running", "ana and ben")
+
+
+def test_links_to_a_question_die_when_it_is_settled():
+    cluster = proposed()
+    subject = f"approval:{newest().pk}"
+    token = links.make("approve", subject, now=cluster.now, life=MINUTE).rstrip("/").rsplit("/", 1)[1]
+    assert links.look(token, cluster.now).number == newest().pk
+    actions.reject(cluster.execution(), "ben", cluster.now, "not now", number=newest().pk)
+    assert (newest().state, newest().answers[0]["why"]) == ("rejected", "not now")
+    with pytest.raises(NotFound):
+        links.take(token, cluster.now)
+
+
+def recovering():
+    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    tell(cluster, "gpu_fault", weight=6.0, action="quarantine_now")
+    return cluster
+
+
+def test_stop_after_ends_an_execution_behind_the_step_under_way():
+    cluster = recovering()
+    cluster.mute_kinds.add("attempt.stop")
+    cluster.until(lambda: cluster.sent("attempt.stop").exists())
+    actions.stop_after(cluster.execution(), "ana", cluster.now)
+    with pytest.raises(Conflict, match="ana asked for that before"):
+        actions.stop_after(cluster.execution(), "ben", cluster.now)
+    assert cluster.execution().state == "waiting"
+    cluster.mute_kinds.clear()
+    cluster.until(lambda: cluster.execution().state == "stopped", limit=60)
+    assert list(cluster.execution().steps.values_list("name", "state"))[-1] == ("stop", "done")
+    cluster.tick(3)
+    assert (len(cluster.launches), cluster.run.executions.count()) == (1, 1)
+
+
+def test_undo_gives_back_what_nobody_has_moved_since_and_says_what_stays():
+    cluster = recovering()
+    cluster.until(lambda: len(cluster.launches) == 2, limit=30)
+    execution = cluster.execution()
+    assert cluster.node("n02").state == "quarantined"
+    actions.undo(execution, "ana", cluster.now)
+    assert execution.state == "undoing"
+    cluster.until(lambda: cluster.execution().state == "undone", limit=10)
+    assert cluster.node("n02").state == "spare"
+    assert ("confirm", "undone") in list(cluster.execution().steps.filter(undo=True).values_list("name", "state"))
+    assert any("took back" in line for line in cluster.told())
+    cluster.tick(3)
+    assert cluster.run.executions.count() == 1
+    with pytest.raises(Conflict):
+        actions.undo(cluster.execution(), "ana", cluster.now)
+
+
+def test_undo_leaves_a_node_that_a_person_moved_since():
+    cluster = recovering()
+    cluster.until(lambda: len(cluster.launches) == 2, limit=30)
+    quarantine.release("n02", "repairing", by="ben", now=cluster.now)
+    actions.undo(cluster.execution(), "ana", cluster.now)
+    cluster.until(lambda: cluster.execution().state == "undone", limit=10)
+    assert cluster.node("n02").state == "repairing"
+    assert any("n02 stays repairing, since it was moved meanwhile" in line for line in cluster.told())
+
+
+def test_what_did_nothing_cannot_be_undone():
+    cluster = proposed()
+    with pytest.raises(Refused, match="nothing that it did"):
+        actions.undo(cluster.execution(), "ana", cluster.now)
+
+
+def test_a_new_fault_during_an_execution_is_answered_when_it_closes():
+    cluster = Cluster(size=2, spares=2)
+    cluster.policy["backoff_s"] = 0.0
+    trained(cluster.build(), steps=6)
+    cluster.kill_rank(1)
+    cluster.until(lambda: len(cluster.launches) == 2, limit=30)
+    first = cluster.execution()
+    tell(cluster, "fail_slow", severity="warning", weight=4.5, node="n01")
+    cluster.until(lambda: cluster.run.executions.count() == 2, limit=60)
+    first.refresh_from_db()
+    second = cluster.execution()
+    assert (first.state, second.runbook) == ("succeeded", "drain-at-save")
+    assert second.created_at - first.finished_at <= timedelta(seconds=2)
+
+
+def test_how_long_a_question_stands_is_a_setting_of_the_run():
+    cluster = proposed(approval_s=60.0)
+    assert newest().until - newest().asked_at == MINUTE
+    assert runs.policy(cluster.run).two_person_share == 0.25
