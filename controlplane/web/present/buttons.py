@@ -100,11 +100,6 @@ def save_now(subject: Run, may: May, why_not: str) -> Button:
     return _button("save_now", may, "Save now", "disk", f"/runs/{subject.name}/save-now/", why_not=why_not)
 
 
-def save_now(subject: Run, may: May, why_not: str) -> Button:
-    """Offer to ask the training for a checkpoint."""
-    return _button("save_now", may, "Save now", "disk", f"/runs/{subject.name}/save-now/", why_not=why_not)
-
-
 def release(node: Node, may: May) -> Button:
     """Offer to let a node out of quarantine."""
     held = "an operator holds it" if node.held else ""
