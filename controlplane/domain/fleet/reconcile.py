@@ -86,7 +86,7 @@ def _closed(case: Case, state: str) -> Verdict:
         return _wanted(case, Ask.RESUME, f"the ledger calls it {case.ledger} again")
     if (state in FENCED and word.ours) or (state == "drained" and word.by_itself):
         return _unfinished(case)
-    return _leave(case, f"it is {word.by_whom}, and that is not ours to undo")
+    return _leave(case, "that is not ours to undo")
 
 
 def _unfinished(case: Case) -> Verdict:

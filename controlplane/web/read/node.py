@@ -3,12 +3,16 @@
 from datetime import datetime
 from typing import Any
 
+from controlplane.domain.fleet.reconcile import Verdict
+from controlplane.domain.fleet.scheduling import UNKNOWN
 from controlplane.events import queries as events
 from controlplane.fleet import queries as fleet
-from controlplane.fleet.models import Node
+from controlplane.fleet import scheduler
+from controlplane.fleet.models import Node, SchedulerNode
 from controlplane.incidents.models import Incident
 from controlplane.quarantine import queries as ledger
 from controlplane.quarantine.models import LedgerEntry
+from controlplane.quarantine.reconcile import standing
 from controlplane.runs.models import Attempt
 from controlplane.web.present import badges, buttons, words
 from controlplane.web.present.buttons import May
@@ -35,7 +39,7 @@ def state(node: Node, may: May, now: datetime) -> dict[str, Any]:
         "badge": badges.of(badges.NODE, node.state),
         "old": is_old(node, now),
         "gpus": _gpus(node),
-        "facts": _hardware(node),
+        "facts": [*_hardware(node), *_scheduler(node, now)],
         "ledger": [(row, badges.of(badges.NODE, row.to_state)) for row in ledger.entries(node.name)[:LEDGER_ROWS]],
         "strikes": ledger.strikes(node.name, now),
         "attempts": served[:ATTEMPT_ROWS],
@@ -79,6 +83,18 @@ def _hardware(node: Node) -> list[tuple[str, str]]:
         ("Free memory", words.size(host.get("memory_available_bytes"))),
         ("Load", words.number(host.get("load1"))),
     ]
+
+
+def _scheduler(node: Node, now: datetime) -> list[tuple[str, str]]:
+    """Say what each scheduler calls the node, and why Middlewatch leaves that so where it differs."""
+    return [(f"Scheduler at {row.launcher}", _called(row, verdict, now)) for row, verdict in standing(node, now)]
+
+
+def _called(row: SchedulerNode, verdict: Verdict, now: datetime) -> str:
+    told = scheduler.word(row)
+    if told.at(now.timestamp()) == UNKNOWN:
+        return f"unknown, not told for {words.span(now - row.heard_at)}"
+    return told.by_whom if verdict.ask or not verdict.why else f"{told.by_whom}; {verdict.why}"
 
 
 def last_release() -> LedgerEntry | None:
