@@ -73,6 +73,7 @@ MinJobAge=300
 MessageTimeout=5
 PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
+SlurmctldParameters=preempt_send_user_signal
 """
 PARTITIONS = """
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=5
@@ -198,8 +199,12 @@ class SlurmLab:
         os.kill(child.pid, signal.SIGKILL)
         child.reap()
 
+    def stop(self, daemon: str) -> None:
+        """End one daemon in order; a controller that is killed instead forgets its newest jobs."""
+        self._children.pop(daemon).stop()
+
     def start(self, daemon: str) -> None:
-        """Start a daemon that was killed: a node's name or `slurmctld`."""
+        """Start a daemon that is not there: a node's name or `slurmctld`."""
         if daemon == CONTROLLER:
             self._start(CONTROLLER, [str(_find(CONTROLLER)), "-D"], self.folder)
             self._wait(lambda: bool(self.states()), "the controller does not answer")
@@ -234,7 +239,7 @@ class SlurmLab:
     def _is_idle(self) -> bool:
         busy = self.tool("squeue", "-h", "-o", "%A", check=False).split()
         states = self.states()
-        for node in (node for node in self.nodes if states.get(node) not in {"idle", "comp"}):
+        for node in (node for node in self.nodes if states.get(node, "unk") not in {"idle", "comp", "unk", "unk*"}):
             self.tool("scontrol", "update", f"nodename={node}", "state=resume", check=False)
         return not busy and all(states.get(node) == "idle" for node in self.nodes)
 
@@ -285,9 +290,12 @@ class SlurmLab:
         )  # fmt: skip
 
     def _wait(self, true: Callable[[], bool], otherwise: str) -> None:
-        if not wait_until(true, READY_LIMIT_S):
-            tail = (self.folder / "slurmctld.log").read_text(errors="replace")[-LOG_TAIL:]
-            raise CannotStart(f"Slurm: {otherwise}. Nodes: {self.states()}. The controller's log ends: {tail}")
+        if not wait_until(lambda: true() or self._controller_ended(), READY_LIMIT_S) or not true():
+            told = "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob(f"{CONTROLLER}.[ol]*")))
+            raise CannotStart(f"Slurm: {otherwise}. Nodes: {self.states()}. The controller says: {told[-LOG_TAIL:]}")
+
+    def _controller_ended(self) -> bool:
+        return CONTROLLER in self._children and self._children[CONTROLLER].ended()
 
 
 def _free_ports(count: int) -> list[int]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from middlewatch_agent.launcher.records import AttemptRecord
+from middlewatch_agent.launcher.slurm import view
 from middlewatch_agent.launcher.slurm.view import Job
 
 OURS = "middlewatch"
@@ -29,6 +30,8 @@ WHY: Mapping[str, str] = {
     "OUT_OF_MEMORY": "Slurm ended it: out of memory",
     "DEADLINE": "Slurm ended it: its deadline has passed",
     "BOOT_FAIL": "a node could not be booted",
+    "TIMEOUT": "its time limit",
+    "PREEMPTED": "a job of higher priority took its nodes",
 }
 FORGOTTEN = "Slurm no longer knows job {job}; how it ended is not known"
 
@@ -44,7 +47,8 @@ def exited(record: AttemptRecord, job: Job | None, by: str) -> dict[str, Any]:
     data: dict[str, Any] = {"reason": reason, "exit_code": job.exit_code}
     if job.state == CANCELLED:
         return data | {"by": by or SOMEBODY, "why": f"job {job.job_id} was cancelled by {by or SOMEBODY}"}
-    return data | ({"why": WHY[job.state]} if job.state in WHY else {})
+    saved = "; its ranks had saved and ended" if job.exit_code == view.SAVED else ""
+    return data | ({"why": WHY[job.state] + saved} if job.state in WHY else {})
 
 
 def told_state(record: AttemptRecord, job: Job, by: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class SlurmLauncher:
     def __init__(self, config: LauncherConfig, folder: Path) -> None:
         """Keep attempt files, scripts, outputs and orders in `folder`; compute nodes must see it for successors."""
         self._site = Site.at(config, folder)
-        self._stopper = Stopper(self._site.tools, config.slurm.fence_s)
+        self._stopper = Stopper(self._site.tools, config.slurm.fence_s, config.slurm.fence_most)
         self._waiting = Waiting(self._site, Wishes(folder / "wishes"))
         self._teller = states.Teller()
         self._cancelled_by: dict[str, str] = {}
@@ -63,16 +63,29 @@ class SlurmLauncher:
         grace = self._site.config.run(run).grace_s if grace_s is None else grace_s
         with self._lock:
             names = self._ask_to_stop(run, attempt)
-        mark, why = self._site.mark(run, attempt), f"fenced: attempt {attempt} of run {run} could not be ended here"
+        why = f"fenced: attempt {attempt} of run {run} could not be ended here"
         try:
-            fenced = self._stopper.end(lambda job: job.comment == mark, grace, why)
+            fenced = self._stopper.end(self._site.mark(run, attempt), grace, why)
             fenced += nodes.fence_lost(self._site.tools, set(names) - set(fenced), why)
+            survivors = self._end_here(run, attempt)
+            fenced = self._give_back(fenced, {process.node for process in survivors}, why)
         except (UnknownError, ToolError) as error:
             raise StartError(f"nobody knows whether attempt {attempt} of run {run} has ended: {error}") from error
         self._site.world.hurry()
-        sockets = plan.sockets(self._site.config)
-        survivors = processes.end(lambda: processes.of_run(run, sockets, attempt), 0.0)
         return Stopped(survivors=tuple(process.describe() for process in survivors), fenced=tuple(fenced))
+
+    def _end_here(self, run: str, attempt: int) -> list[processes.RankProcess]:
+        """End what Slurm has lost sight of, where this machine is the node."""
+        sockets = plan.sockets(self._site.config)
+        return processes.end(lambda: processes.of_run(run, sockets, attempt), 0.0)
+
+    def _give_back(self, fenced: list[str], inhabited: set[str], why: str) -> list[str]:
+        if not fenced:
+            return []
+        tools = self._site.tools
+        empty = [name for name in nodes.of_this_host(tools, fenced) if name not in inhabited]
+        kept = nodes.give_back(tools, empty, why)
+        return [name for name in fenced if name in kept or name not in empty]
 
     def _ask_to_stop(self, run: str, attempt: int) -> list[str]:
         """Write the intent down, and give the nodes of the attempt."""

@@ -3,6 +3,8 @@
 The reason of a drain is its only owner mark in Slurm, so ours begin with our name.
 """
 
+import socket
+import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -17,6 +19,9 @@ UNFINISHED = "Kill task failed"
 """What Slurm writes when a step did not end in time. The control plane asks for such a node only with the proof of
 the node's agent that no rank process is left there (requirement L-09)."""
 MAX_REASON = 200
+LOOK_S = 0.1
+ANSWER_S = 3.0
+"""How long a node that was given back may take to answer; Slurm asks it at once."""
 
 
 def is_ours(node: Node) -> bool:
@@ -38,6 +43,29 @@ def fence_lost(tools: Tools, names: Collection[str], why: str) -> list[str]:
     for node in lost:
         fence(tools, node.name, why)
     return [node.name for node in lost]
+
+
+def give_back(tools: Tools, names: Collection[str], why: str) -> list[str]:
+    """Give fenced nodes back that are known to be empty; fence those again that do not answer. Gives the latter."""
+    ours = [node.name for node in tools.nodes() if node.name in names and is_ours(node)]
+    for name in ours:
+        tools.update_node(name, "resume")
+    deadline = time.monotonic() + ANSWER_S
+    while (silent := _silent(tools, ours)) and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
+    for name in silent:
+        fence(tools, name, why)
+    return [name for name in names if name in silent or name not in ours]
+
+
+def of_this_host(tools: Tools, names: Collection[str]) -> list[str]:
+    """Those that this very machine plays, so that their processes are seen from here."""
+    here = socket.gethostname().partition(".")[0]
+    return [node.name for node in tools.nodes() if node.name in names and node.host.partition(".")[0] == here]
+
+
+def _silent(tools: Tools, names: Collection[str]) -> list[str]:
+    return [node.name for node in tools.nodes() if node.name in names and not node.answers]
 
 
 def unusable(node: Node) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from middlewatch_agent.launcher.slurm import view
 from middlewatch_agent.launcher.slurm.settings import SlurmConfig
 
 MARK = "middlewatch"
@@ -25,13 +26,16 @@ TEXT = """\
 export {order}={value}
 {wait}srun --nodes={nodes} --ntasks-per-node={per_node} --kill-on-bad-exit=0 --wait={wait_s} {task} rank &
 ranks=$!
-asked() {{ srun --overlap --nodes={nodes} --ntasks-per-node=1 {task} save & }}
-trap asked USR1
-trap '' TERM
+asked=no
+save() {{ asked=yes; srun --overlap --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 {task} save & }}
+trap save USR1
+trap : TERM
 while kill -0 $ranks 2>/dev/null; do
     wait $ranks
     code=$?
 done
+[ $code = {saved} ] && code=1
+[ $asked = yes ] && [ $code = 0 ] && code={saved}
 exit $code
 """
 
@@ -89,6 +93,7 @@ def text(config: SlurmConfig, job: Job, python: str) -> str:
         per_node=job.ranks_per_node,
         wait_s=config.wait_s,
         task=task,
+        saved=view.SAVED,
     )
 
 

@@ -37,6 +37,8 @@ class SlurmConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     """How long after the end of its first rank Slurm lets the others live, should nobody else end them; 0: for ever."""
     fence_s: Annotated[float, msgspec.Meta(ge=0.5, le=600)] = 10.0
     """How long after SIGKILL a node may take to tell the end of its processes before it is fenced."""
+    fence_most: Annotated[int, msgspec.Meta(ge=0, le=1024)] = 4
+    """How many nodes one stop may fence; where more are silent the stop fails, and a later one may find fewer."""
     order_s: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 60.0
     """How long a successor that could begin waits for the control plane's word after a fault."""
     ports: tuple[Port, Port] = (20_000, 29_999)

@@ -2,16 +2,21 @@
 
 A job whose node is dead stays in COMPLETING until Slurm gives the node up, minutes
 later; and a node whose daemon alone died keeps its ranks as ghosts that Slurm no longer
-sees. So after the last signal every node that has not told the end of its processes is
-drained and set down with our mark: nothing is placed there again, the attempt can be
-started elsewhere, and whoever gives the node back must first prove that it is empty.
+sees. So after the last signal the nodes that have not told the end of their processes are
+drained and set down with our mark: nothing is placed there, and the attempt can be
+started elsewhere.
+
+The steps of a job tell their end along a tree, so healthy nodes below a dead one are
+silent too. Hence a limit on how many are fenced, those first of which Slurm knows that
+they do not answer; and a fenced node whose processes we can see to be gone is given
+back, where Slurm itself uses it only once it answers.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from middlewatch_agent.launcher.slurm.nodes import fence
-from middlewatch_agent.launcher.slurm.tools import ToolError, Tools
+from middlewatch_agent.launcher.slurm.tools import ToolError, Tools, UnknownError
 from middlewatch_agent.launcher.slurm.view import COMPLETING, PENDING, Job
 
 LOOK_S = 0.15
@@ -22,29 +27,32 @@ GONE = ("invalid job id", "already completing", "already completed", "completing
 class Stopper:
     """Ends jobs. Raises UnknownError where the controller does not answer."""
 
-    def __init__(self, tools: Tools, fence_s: float) -> None:
-        """Fence a node that has not told the end of its processes `fence_s` after SIGKILL."""
+    def __init__(self, tools: Tools, fence_s: float, fence_most: int) -> None:
+        """Fence a node that has not told the end of its processes `fence_s` after SIGKILL, and not too many."""
         self._tools = tools
         self._fence_s = fence_s
+        self._fence_most = fence_most
 
-    def end(self, ours: Callable[[Job], bool], grace_s: float, why: str) -> list[str]:
-        """End every job that is `ours`; give the nodes that had to be fenced."""
-        living = self._living(ours)
+    def end(self, mark: str, grace_s: float, why: str) -> list[str]:
+        """End every job with this mark; give the nodes that had to be fenced."""
+        living = self._living(mark)
         self._ask(living)
         if any(job.state not in (PENDING, COMPLETING) for job in living):
-            living = self._until_ended(ours, grace_s)
+            living = self._until_ended(mark, grace_s)
+        elif living and all(job.state == COMPLETING for job in living):  # somebody else ends it, by Slurm's own times
+            living = self._until_ended(mark, self._tools.kill_wait_s())
         if not living:
             return []
         self._force(living)
-        left = self._until_ended(ours, self._fence_s)
-        return self._fence(left, ours, why) if left else []
+        left = self._until_ended(mark, self._fence_s)
+        return self._fence(left, mark, why) if left else []
 
-    def _living(self, ours: Callable[[Job], bool]) -> list[Job]:
-        return [job for job in self._tools.jobs() if job.active and ours(job)]
+    def _living(self, mark: str) -> list[Job]:
+        return [job for job in self._tools.jobs() if job.active and job.comment == mark]
 
-    def _until_ended(self, ours: Callable[[Job], bool], seconds: float) -> list[Job]:
+    def _until_ended(self, mark: str, seconds: float) -> list[Job]:
         deadline = time.monotonic() + seconds
-        while (left := self._living(ours)) and time.monotonic() < deadline:
+        while (left := self._living(mark)) and time.monotonic() < deadline:
             time.sleep(LOOK_S)
         return left
 
@@ -60,12 +68,21 @@ class Stopper:
             _unless_gone(lambda job_id: self._tools.signal(job_id, "KILL", batch=True), job.job_id)
             _unless_gone(self._tools.cancel, job.job_id)
 
-    def _fence(self, left: Sequence[Job], ours: Callable[[Job], bool], why: str) -> list[str]:
-        nodes = sorted({node for job in left for node in job.nodes})
-        for node in nodes:
-            fence(self._tools, node, why)
-        self._until_ended(ours, self._fence_s)
-        return nodes
+    def _fence(self, left: Sequence[Job], mark: str, why: str) -> list[str]:
+        names = {node for job in left for node in job.nodes}
+        silent = {node.name for node in self._tools.nodes() if node.name in names and not node.answers}
+        fenced = self._fence_all(silent, why)
+        if silent:
+            left = self._until_ended(mark, self._fence_s)
+            names = {node for job in left for node in job.nodes}
+        if len(names) > self._fence_most:
+            raise UnknownError(f"{len(names)} nodes have not told the end of their processes, among them {min(names)}")
+        return fenced + self._fence_all(names - silent, why)
+
+    def _fence_all(self, names: Collection[str], why: str) -> list[str]:
+        for name in sorted(names):
+            fence(self._tools, name, why)
+        return sorted(names)
 
 
 def _unless_gone(act: Callable[[str], None], job_id: str) -> None:

@@ -6,6 +6,7 @@ that for an empty queue restarts jobs that run: its `errors` are read first.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from middlewatch_agent.launcher.slurm.view import Job, Node
 
 MAX_OUTPUT = 256 << 20
 MAX_WORDS = 400
+KILL_WAIT = re.compile(r"^KillWait\s*=\s*(\d{1,6})", re.MULTILINE)
+DEFAULT_KILL_WAIT_S = 30.0
 UNREACHABLE = (
     "unable to contact", "connection refused", "timed out", "socket timed out", "zero bytes were transmitted",
     "communication connection failure", "slurmctld in standby", "unexpected message received",
@@ -52,6 +55,11 @@ class Tools:
         """Every node. Raises UnknownError or ToolError."""
         lines = self._run("scontrol", "-o", "show", "node").splitlines()
         return [view.node_of(line) for line in lines if line.startswith("NodeName=")]
+
+    def kill_wait_s(self) -> float:
+        """How long Slurm itself waits between SIGTERM and SIGKILL. Raises UnknownError or ToolError."""
+        found = KILL_WAIT.search(self._run("scontrol", "show", "config"))
+        return float(found[1]) if found else DEFAULT_KILL_WAIT_S
 
     def cancelled_by(self, job_id: str) -> str:
         """Who cancelled a job, where Slurm keeps accounts; else nothing."""

@@ -20,6 +20,8 @@ ACTIVE = frozenset({
 """Words of a job that may hold nodes now or later."""
 MODIFIERS = (COMPLETING, "CONFIGURING", "REQUEUE_HOLD", "SPECIAL_EXIT")
 SIGNAL_BASE = 128
+SAVED = 85
+"""Exit code of a batch script of ours whose ranks ended well because they were asked to: they are not finished."""
 MAX_TEXT = 200
 
 
@@ -52,6 +54,7 @@ class Node:
     state: str
     reason: str = ""
     address: str = ""
+    host: str = ""
     owner: str = ""
     answers: bool = True
 
@@ -61,14 +64,18 @@ def job_of(raw: Mapping[str, Any]) -> Job:
     words = _words(raw.get("job_state"))
     resources = raw.get("job_resources") or {}
     nodes = raw.get("nodes") or (resources.get("nodes") if isinstance(resources, Mapping) else "")
+    exit_code = _exit_code(raw.get("exit_code"))
+    state = next((word for word in MODIFIERS if word in words), words[0] if words else "")
+    if state == "FAILED" and exit_code == SAVED:
+        state = "PREEMPTED" if _number(raw.get("preempt_time")) else "TIMEOUT"
     return Job(
         job_id=str(raw.get("job_id", "")),
-        state=next((word for word in MODIFIERS if word in words), words[0] if words else ""),
+        state=state,
         comment=_text(raw.get("comment")),
         reason=_text(raw.get("state_reason")).removeprefix("None"),
         nodes=_nodes(nodes),
         excluded=_nodes(raw.get("excluded_nodes")),
-        exit_code=_exit_code(raw.get("exit_code")),
+        exit_code=exit_code,
         submitted_s=_number(raw.get("submit_time")),
         ends_s=_number(raw.get("end_time")),
         exclusive=bool(_text(raw.get("resv_name"))),
@@ -86,6 +93,7 @@ def node_of(line: str) -> Node:
         state=_node_state(words),
         reason=reason.strip()[:MAX_TEXT],
         address=fields.get("NodeAddr", ""),
+        host=fields.get("NodeHostName", ""),
         owner=by.partition("@")[0].strip()[:MAX_TEXT],
         answers="not_responding" not in words,
     )
