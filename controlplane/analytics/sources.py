@@ -55,7 +55,7 @@ def attempts(run: Run, begin: datetime, end: datetime) -> list[AttemptFacts]:
         Invalid: the window holds more than MAX_STEPS steps.
     """
     steps, phases, starts = _steps(run.name, begin, end), _phases(run.name, begin, end), _starts(run.name)
-    troubles = _troubles(run)
+    troubles, drilled = _troubles(run), _drilled(run)
     return [
         AttemptFacts(
             work=AttemptWork(number=row.number, resume_step=row.resume_step, steps=steps.get(row.number, [])),
@@ -64,7 +64,7 @@ def attempts(run: Run, begin: datetime, end: datetime) -> list[AttemptFacts]:
             stepped=milliseconds(row.first_step_at) if row.first_step_at else None,
             phases=phases.get(row.number, []),
             trouble=troubles.get(row.number),
-            planned=_planned(row) and row.number not in troubles,
+            planned=row.number in drilled or (_planned(row) and row.number not in troubles),
         )
         for row in Attempt.objects.filter(run=run).order_by("number")
     ]  # fmt: skip
@@ -73,6 +73,12 @@ def attempts(run: Run, begin: datetime, end: datetime) -> list[AttemptFacts]:
 def _planned(row: Attempt) -> bool:
     """A person, a notice or the scheduler's limit ended it; a failure of its own is none of these."""
     return row.exited_at is not None and row.reason not in ("completed", "failed", "node_fail")
+
+
+def _drilled(run: Run) -> set[int]:
+    """Return the attempts that a drill has hurt: what was asked for is no interruption (R-15)."""
+    hurt = Execution.objects.filter(run=run, context__has_key="hurt_at")
+    return set(hurt.values_list("attempt", flat=True))
 
 
 def milliseconds(moment: datetime) -> int:

@@ -14,12 +14,14 @@ from functools import partial
 from celery import shared_task
 from django.db import transaction
 
+from controlplane.access import links
 from controlplane.events import partitions
 from controlplane.fleet import actions as fleet
 from controlplane.notify import deadman as dead_men
 from controlplane.notify.sender import sender
 from controlplane.quarantine import reconcile as reconciliation
 from controlplane.runbooks import actions as runbooks
+from controlplane.runbooks import starting
 from controlplane.runbooks.queries import due
 from controlplane.runs.book import Book
 from controlplane.runs.leases import Look
@@ -85,6 +87,8 @@ def advance_due() -> None:
     _expire(now)
     for execution_id in due(now).values_list("pk", flat=True)[:DUE_AT_ONCE]:
         advance(execution_id)
+    starting.tidy(now)
+    runbooks.lapse(now)
 
 
 def _expire(now: datetime) -> None:
@@ -122,3 +126,4 @@ def housekeeping() -> None:
     partitions.maintain(now)
     fleet.forget_old(now)
     runbooks.withdraw_idle(now)
+    links.forget(now)
