@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.access.links import Link
+from controlplane.domain.chronicle.sentences import full_stop
 from controlplane.domain.errors import NotFound
 from controlplane.incidents import actions as incidents
 from controlplane.incidents import queries
+from controlplane.runbooks import approvals, registry
+from controlplane.watch import wake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,4 +57,33 @@ def _acknowledge(link: Link, by: str, now: datetime) -> str:
     return f"You acknowledged incident {incident.pk}. The runbook goes on."
 
 
-DEEDS: Mapping[str, Deed] = {"acknowledge": Deed("acknowledge", _show_incident, _acknowledge)}
+def _show_question(link: Link) -> Shown:
+    asked = approvals.numbered(link.number)
+    execution, title = asked.execution, registry.of(asked.execution).title
+    second = " Two people have to agree." if asked.persons > 1 else ""
+    yes = link.purpose == "approve"
+    return Shown(
+        title=execution.incident.title, about=f"“{title}” asks: {asked.why}.{second}",
+        button="Approve" if yes else "Reject", look="first" if yes else "danger",
+        url=f"/executions/{execution.pk}/", will=tuple(asked.will),
+        unanswered="Without an answer nothing is done.",
+    )  # fmt: skip
+
+
+def _approve(link: Link, by: str, now: datetime) -> str:
+    asked = approvals.numbered(link.number)
+    answered = approvals.approve(asked.execution, by, now, number=asked.pk)
+    wake.execution(asked.execution_id)
+    return full_stop(answered.told[:1].upper() + answered.told[1:])
+
+
+def _reject(link: Link, by: str, now: datetime) -> str:
+    asked = approvals.numbered(link.number)
+    return approvals.reject(asked.execution, by, now, number=asked.pk).told
+
+
+DEEDS: Mapping[str, Deed] = {
+    "acknowledge": Deed("acknowledge", _show_incident, _acknowledge),
+    "approve": Deed("approve", _show_question, _approve),
+    "reject": Deed("reject", _show_question, _reject),
+}

@@ -8,6 +8,8 @@ from controlplane.access.throttle import MAX_DEAD_LINKS
 from controlplane.domain.errors import Invalid, NotFound
 from controlplane.incidents import actions as incidents
 from controlplane.incidents.models import Incident
+from controlplane.runbooks.models import Approval
+from tests.runbooks.test_control import proposed
 
 NOW = datetime(2026, 11, 29, 2, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -103,3 +105,17 @@ def test_a_link_that_makes_no_sense_is_not_made(field, wrong):
     with pytest.raises(Invalid) as refused:
         links.make(now=NOW, **{**sound, **wrong})
     assert refused.value.field == field
+
+
+def test_a_link_approves_the_question_it_was_sent_with_and_no_later_one(client, person):
+    cluster = proposed()
+    person(role=Role.OPERATOR)
+    asked = Approval.objects.get()
+    make = lambda: links.make(  # noqa: E731
+        "approve", f"approval:{asked.pk}", person="ana", now=datetime.now(UTC), life=HOUR
+    ).removeprefix("http://127.0.0.1:8000")
+    first, stale = make(), make()
+    assert "stop attempt 1 on n01, n02" in client.get(first).text.lower()
+    assert "approved" in client.post(first).text
+    assert cluster.execution().approved_by == "ana"
+    assert client.post(stale).status_code == 404

@@ -1,7 +1,8 @@
 import pytest
 
 from controlplane.events.models import Event
-from controlplane.runbooks.models import Execution
+from controlplane.runbooks import approvals
+from controlplane.runbooks.models import Execution, StepRun
 from tests.api.conftest import NOW
 
 
@@ -47,3 +48,17 @@ def test_the_newest_events_are_shown(api, query):
     shown = api.get("events", limit=2, **query).json()
     assert [event["data"]["step"] for event in shown] == [3, 2]
     assert api.get("events", run="other").json() == []
+
+
+def test_a_question_is_shown_answered_by_its_number_and_what_was_done_is_taken_back(api, execution):
+    path = f"executions/{execution.pk}"
+    asked = approvals.ask(execution, "the run asks before it acts", NOW)
+    shown = api.get(path).json()["approvals"][0]
+    assert (shown["id"], shown["state"], shown["persons"]) == (asked.pk, "open", 1)
+    assert api.post(f"{path}/approve", approval=asked.pk + 1).status_code == 409
+    answered = api.post(f"{path}/approve", approval=asked.pk, reason="go").json()["approvals"][0]
+    assert (answered["state"], answered["answers"][0]["why"]) == ("approved", "go")
+    assert api.post(f"{path}/stop-after").json()["stop_after_by"]
+    assert api.post(f"{path}/undo").json()["message"] == "nothing that it did can be taken back"
+    StepRun.objects.create(execution=execution, index=1, name="confirm", state="done", started_at=NOW, finished_at=NOW)
+    assert api.post(f"{path}/undo").json()["state"] in {"undoing", "undone"}

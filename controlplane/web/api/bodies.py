@@ -53,6 +53,12 @@ class OptionalReasonIn(Schema):
     reason: str = Field(default="", max_length=2000)
 
 
+class AnswerIn(OptionalReasonIn):
+    """An answer to a question; `approval` is the one that was looked at, so that no other is answered."""
+
+    approval: int | None = Field(default=None, ge=1, le=2**63 - 1)
+
+
 class ReleaseIn(OptionalReasonIn):
     """Where a node goes from quarantine."""
 

@@ -10,13 +10,15 @@ from controlplane.runbooks import actions, queries
 from controlplane.runbooks.models import Execution
 from controlplane.watch import wake
 from controlplane.web.api.auth import person
-from controlplane.web.api.bodies import OptionalReasonIn
+from controlplane.web.api.bodies import AnswerIn
 from controlplane.web.api.paging import DEFAULT_LIMIT, MAX_ID, Id, Limit, Page, page
 from controlplane.web.api.schemas import ExecutionBrief, ExecutionOut
 
 router = Router(tags=["executions"])
 
-State = Literal["proposed", "running", "waiting", "paused", "succeeded", "failed", "stopped", "rejected"]
+State = Literal[
+    "proposed", "running", "waiting", "paused", "undoing", "succeeded", "failed", "stopped", "rejected", "undone"
+]
 
 
 @router.get("", response=Page[ExecutionBrief])
@@ -45,19 +47,21 @@ def get_execution(request: HttpRequest, execution_id: Id) -> Execution:
 
 
 @router.post("/{execution_id}/approve", response=ExecutionOut)
-def approve(request: HttpRequest, execution_id: Id) -> Execution:
-    """Let a proposed execution start."""
-    by = person(request, "approve")
-    actions.approve(queries.execution_numbered(execution_id), by.username, datetime.now(UTC))
+def approve(request: HttpRequest, execution_id: Id, said: AnswerIn | None = None) -> Execution:
+    """Let a proposed execution go on; what has changed since it was asked is asked anew (409)."""
+    by, given = person(request, "approve"), said or AnswerIn()
+    execution = queries.execution_numbered(execution_id)
+    actions.approve(execution, by.username, datetime.now(UTC), why=given.reason, number=given.approval)
     wake.execution(execution_id)
     return queries.execution_numbered(execution_id)
 
 
 @router.post("/{execution_id}/reject", response=ExecutionOut)
-def reject(request: HttpRequest, execution_id: Id, why: OptionalReasonIn | None = None) -> Execution:
+def reject(request: HttpRequest, execution_id: Id, said: AnswerIn | None = None) -> Execution:
     """Decide that a proposed execution never starts."""
-    by = person(request, "reject")
-    actions.reject(queries.execution_numbered(execution_id), by.username, datetime.now(UTC), why.reason if why else "")
+    by, given = person(request, "reject"), said or AnswerIn()
+    execution = queries.execution_numbered(execution_id)
+    actions.reject(execution, by.username, datetime.now(UTC), given.reason, number=given.approval)
     return queries.execution_numbered(execution_id)
 
 
@@ -83,4 +87,21 @@ def stop(request: HttpRequest, execution_id: Id) -> Execution:
     """End the execution where it is; a person takes over."""
     by = person(request, "stop_runbook")
     actions.stop(queries.execution_numbered(execution_id), by.username, datetime.now(UTC))
+    return queries.execution_numbered(execution_id)
+
+
+@router.post("/{execution_id}/stop-after", response=ExecutionOut)
+def stop_after(request: HttpRequest, execution_id: Id) -> Execution:
+    """End the execution behind the step under way."""
+    by = person(request, "stop_runbook")
+    actions.stop_after(queries.execution_numbered(execution_id), by.username, datetime.now(UTC))
+    return queries.execution_numbered(execution_id)
+
+
+@router.post("/{execution_id}/undo", response=ExecutionOut)
+def undo(request: HttpRequest, execution_id: Id) -> Execution:
+    """Take back what the execution did, last step first, as far as nobody changed it since."""
+    by = person(request, "stop_runbook")
+    actions.undo(queries.execution_numbered(execution_id), by.username, datetime.now(UTC))
+    wake.execution(execution_id)
     return queries.execution_numbered(execution_id)

@@ -317,13 +317,39 @@ class StepOut(Schema):
     started_at: datetime
     finished_at: datetime | None
     deadline: datetime | None
+    undo: bool
+
+
+class ApprovalOut(Schema):
+    """A question to people: `will` is what would be done, `persons` how many have to agree."""
+
+    id: int
+    purpose: str
+    step: str
+    why: str
+    will: list[str]
+    asked_at: datetime
+    until: datetime
+    persons: int
+    state: str
+    answers: list[dict[str, Any]]
+    settled_at: datetime | None
 
 
 class ExecutionOut(ExecutionBrief):
-    """One use of a runbook with its steps."""
+    """One use of a runbook with its steps and the questions it asked."""
 
     steps: list[StepOut]
     context: dict[str, Any]
+    approved_by: str
+    stop_after_by: str
+    undo_by: str
+    approvals: list[ApprovalOut]
+
+    @staticmethod
+    def resolve_approvals(execution: Execution) -> list[Any]:
+        """Every question, oldest first; the last one may still be open."""
+        return list(execution.approvals.all())
 
     @staticmethod
     def resolve_steps(execution: Execution) -> list[Any]:
