@@ -156,7 +156,7 @@ def _decide(incident: Incident, run: Run, attempt: Attempt | None, diagnosis: Di
     if tries >= MAX_TRIES:
         why = f"{tries} tries to bring attempt {attempt.number} back have failed"
         return replace(decision, held_by=HeldBy.REPEAT.value, why=why, not_before=None)
-    opened = breaker.judge(run, policy, now) if decision.starts else ""
+    opened = breaker.judge(run, policy, now) if decision.held_by in (None, HeldBy.BUCKET) else ""
     return replace(decision, held_by=HeldBy.BREAKER.value, why=opened) if opened else decision
 
 

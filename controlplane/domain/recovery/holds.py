@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from controlplane.domain.chronicle.words import count
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery import modes
@@ -229,7 +230,8 @@ def _backoff(asked: Question) -> Held:
     wait = earliest(asked.facts, asked.policy) - asked.facts.now
     if wait <= 0:
         return None
-    return HeldBy.BACKOFF, f"the last restart brought no durable progress, so the next one waits {wait:.0f} s"
+    vain = count(asked.facts.fruitless, "restart")
+    return HeldBy.BACKOFF, f"{vain} in a row did not hold, so the next one waits {wait:.0f} s"
 
 
 GUARDS: tuple[Guard, ...] = (
