@@ -5,7 +5,7 @@ import pytest
 from controlplane.fleet.models import Command, Node
 from controlplane.runbooks import registry
 from controlplane.runbooks.definitions import keep
-from controlplane.runbooks.models import Definition, Execution
+from controlplane.runbooks.models import Definition, Execution, StepRun
 from tests.web.world import build, person
 
 pytestmark = pytest.mark.django_db
@@ -78,3 +78,37 @@ def test_an_execution_of_an_older_version_shows_what_the_file_says_by_now(page, 
     html = page()
     assert "older than the file" in html
     assert '<li class="added"><span class="sr">added: </span><code>  - do: close</code>' in html
+
+
+def _post(client, world, act):
+    path = f"/executions/{world.execution.pk}/"
+    client.post(f"{path}{act}/", headers={"Referer": f"http://testserver{path}"})
+    world.execution.refresh_from_db()
+
+
+def test_an_execution_ends_behind_the_step_under_way_when_somebody_asks(client, page, world):
+    assert "Stop after this step" in page()
+    _post(client, world, "stop_after")
+    assert world.execution.stop_after_by == "ana"
+    html = page()
+    assert "Nothing: ana had it end behind this step" in html
+    assert "ana asked for it" in html
+
+
+def test_what_can_be_taken_back_is_listed_before_it_is(client, page, world):
+    assert "Confirm: Give nodes back" in page()
+    _post(client, world, "undo")
+    assert (world.execution.state, world.execution.undo_by) == ("undoing", "ana")
+    html = page()
+    assert "Taking back what it did: " in html
+    assert "/stop/" not in html
+
+
+def test_where_nothing_was_begun_nothing_can_be_taken_back(page, world):
+    StepRun.objects.all().delete()
+    assert "Take back what it did" not in page()
+
+
+def test_what_a_responder_may_not_do_to_an_execution_names_the_role(client, page, world):
+    client.force_login(person("rea", "responder"))
+    assert page().count("needs the role operator") == 3

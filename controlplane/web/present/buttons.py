@@ -86,6 +86,21 @@ def stop_runbook(execution: Execution, may: May) -> Button:
     return _button("stop_runbook", may, "Stop runbook", "stop", f"/executions/{execution.pk}/stop/", look="danger")
 
 
+def control(execution: Execution, may: May) -> list[Button]:
+    """Offer what a person may do to an execution under way: wait, end behind this step, end now."""
+    url = f"/executions/{execution.pk}"
+    asked = f"{execution.stop_after_by} asked for it" if execution.stop_after_by else ""
+    going = execution.state in (ExecutionState.RUNNING, ExecutionState.WAITING)
+    after = _button("stop_runbook", may, "Stop after this step", "step", f"{url}/stop_after/", why_not=asked)
+    now = replace(stop_runbook(execution, may), label="Stop now")
+    return [pause(execution, may), after, now] if going else [pause(execution, may), now]
+
+
+def undo(execution: Execution, may: May) -> Button:
+    """Offer to take back what an execution did."""
+    return _button("stop_runbook", may, "Take it back", "undo", f"/executions/{execution.pk}/undo/", look="danger")
+
+
 def run(subject: Run, may: May) -> list[Button]:
     """Offer to hold a run, or to give it back to automation."""
     url = f"/runs/{subject.name}"

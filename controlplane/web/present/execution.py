@@ -85,6 +85,8 @@ def _doing(execution: Execution, runbook: Runbook) -> str:
     if execution.held_by:
         return f"standing still: {HOLDS.get(execution.held_by, execution.held_by)}"
     spec = _spec(runbook, execution.step_index)
+    if execution.state == ExecutionState.UNDOING:
+        return f"taking back what it did: {spec.name.replace('_', ' ')}" if spec else "taking back what it did"
     if execution.state == ExecutionState.PAUSED:
         return f"paused before going on: {_say(execution, spec, 'next')}"
     return _say(execution, spec, "doing")
@@ -101,6 +103,10 @@ def _backs_off(execution: Execution) -> bool:
 
 
 def _next(execution: Execution, runbook: Runbook) -> str:
+    if execution.state == ExecutionState.UNDOING:
+        return "take back the steps before it, as far as anything can be taken back"
+    if execution.stop_after_by and execution.state in GOING:
+        return f"nothing: {execution.stop_after_by} had it end behind this step"
     begun = execution.state not in (ExecutionState.PROPOSED, ExecutionState.PAUSED)
     spec = _spec(runbook, execution.step_index + begun)
     return _say(execution, spec, "next")

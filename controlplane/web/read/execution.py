@@ -1,13 +1,14 @@
 """Everything that the page of one runbook execution shows."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from controlplane.domain.errors import NotFound
-from controlplane.domain.recovery.execution import FINAL
+from controlplane.domain.recovery.execution import FINAL, UNDOABLE
 from controlplane.domain.recovery.runbook import Runbook
 from controlplane.runbooks import registry
-from controlplane.runbooks.models import Definition, Execution, ExecutionState
+from controlplane.runbooks.models import Definition, Execution, ExecutionState, StepRun
 from controlplane.web.present import buttons, words
 from controlplane.web.present import runbook as definitions
 from controlplane.web.present.buttons import Button, May
@@ -38,6 +39,7 @@ def state(execution: Execution, may: May, now: datetime, *, viewer: str = "") ->
         "took": words.span((execution.finished_at or now) - execution.created_at),
         "steps": list(zip(going.lines, shown, strict=True)),
         "acts": _acts(execution, may),
+        "undo": _undo(execution, runbook, rows, may),
         "now": now,
         **_against_current(execution, runbook),
         **approval.card(execution, may, now, viewer=viewer),
@@ -60,4 +62,17 @@ def _acts(execution: Execution, may: May) -> list[Button]:
         return []
     if execution.state == ExecutionState.PROPOSED:
         return []  # the approval card has its own
-    return [buttons.pause(execution, may), buttons.stop_runbook(execution, may)]
+    return [] if execution.state == ExecutionState.UNDOING else buttons.control(execution, may)
+
+
+def _undo(execution: Execution, runbook: Runbook, rows: Sequence[StepRun], may: May) -> dict[str, Any] | None:
+    """Read what could be taken back, last step first; None where nothing can."""
+    if execution.state not in UNDOABLE:
+        return None
+    begun = {row.index for row in rows if not row.undo}
+    lines = [
+        f"{definitions.spoken(spec.name)}: {registry.action(spec.undo).about}"
+        for index, spec in enumerate(runbook.steps)
+        if index in begun and spec.undo
+    ]
+    return {"lines": lines[::-1], "button": buttons.undo(execution, may)} if lines else None

@@ -38,6 +38,7 @@ def _try(execution: Execution, one: StepRun, sent: Sequence[Command], now: datet
     ]
     return {
         "number": one.try_number,
+        "undo": one.undo,
         "badge": badges.of(badges.STEP, one.state),
         "open": one.finished_at is None,
         "sentence": one.sentence,

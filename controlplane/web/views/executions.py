@@ -45,6 +45,8 @@ WORKS: Mapping[str, tuple[str, Work]] = {
     "pause": ("pause_runbook", lambda execution, _, by, now: actions.pause(execution, by, now)),
     "resume": ("resume_runbook", lambda execution, _, by, now: actions.resume(execution, by, now)),
     "stop": ("stop_runbook", lambda execution, _, by, now: actions.stop(execution, by, now)),
+    "stop_after": ("stop_runbook", lambda execution, _, by, now: actions.stop_after(execution, by, now)),
+    "undo": ("stop_runbook", lambda execution, _, by, now: actions.undo(execution, by, now)),
 }
 """Each act with the right that it needs."""
 
