@@ -27,6 +27,7 @@ from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import MAX_NODES
 from controlplane.domain.findings import Finding, Stage
 from controlplane.domain.fleet import spares
+from controlplane.domain.fleet.scheduling import as_evidence
 from controlplane.domain.fleet.spares import Pool
 from controlplane.domain.signals import Signal
 
@@ -194,8 +195,9 @@ class FleetMachine:
         node = self._state.nodes.get(reading.text(signal.data, "node"))
         if node is None or signal.at_ms < node.scheduler_ms:
             return
-        node.scheduler, node.scheduler_ms = reading.text(signal.data, "state").lower(), signal.at_ms
         node.reason, node.owner = reading.text(signal.data, "reason"), reading.text(signal.data, "owner")
+        node.scheduler = as_evidence(reading.text(signal.data, "state").lower(), node.reason, node.owner)
+        node.scheduler_ms = signal.at_ms
         if node.scheduler not in DRAINS:
             node.drained_ms = -1
         elif node.drained_ms < 0:

@@ -24,6 +24,7 @@ from controlplane.domain.detection.state import (
     RunState,
     Told,
 )
+from controlplane.domain.fleet.scheduling import as_evidence
 from controlplane.domain.signals import Signal
 
 EXCEPTION_LINE = re.compile(r"^\s*((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Timeout|Exit)\w*): ?(.*)$", re.MULTILINE)
@@ -237,8 +238,9 @@ def _log(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
 def _scheduler_node(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     node = state.nodes.get(reading.text(signal.data, "node"))
     if node is not None and signal.at_ms >= node.scheduler_ms:
-        node.scheduler, node.scheduler_ms = reading.text(signal.data, "state").lower(), signal.at_ms
-        node.drained_by = reading.text(signal.data, "owner")
+        reason, node.drained_by = reading.text(signal.data, "reason"), reading.text(signal.data, "owner")
+        node.scheduler = as_evidence(reading.text(signal.data, "state").lower(), reason, node.drained_by)
+        node.scheduler_ms = signal.at_ms
 
 
 NODE_RULES: Mapping[str, Rule] = {"scheduler.node": _scheduler_node, "command.result": intake_stacks.result}

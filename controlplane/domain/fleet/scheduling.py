@@ -23,6 +23,11 @@ def is_ours(reason: str, owner: str) -> bool:
     return owner.lower() == OURS or reason.lower().startswith(OURS)
 
 
+def as_evidence(state: str, reason: str, owner: str) -> str:
+    """Give a node's state as it speaks of the machine: that we took it out says nothing of its health."""
+    return "fenced" if state in CLOSED and is_ours(reason, owner) else state
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
     """A node as its scheduler last described it; times are seconds since the epoch.

@@ -164,6 +164,15 @@ def test_a_node_that_a_person_drained_counts_as_lost_only_when_it_is_silent_as_w
     assert lost_after(stage, Sure.CONFIRMED) == pytest.approx(30, abs=1)
 
 
+@pytest.mark.parametrize("state", ["down", "drained"])
+def test_a_node_that_we_fenced_ourselves_is_not_called_dying_for_it(state):
+    stage = training()
+    word = {"node": "n2", "state": state, "reason": "middlewatch: fenced", "owner": "middlewatch"}
+    stage.machine.observe(replace(stage.signal("scheduler.node", run=None), data=word), stage.now)
+    stage.wait(80)
+    assert "node_lost" not in {item.klass for item in stage.log}
+
+
 def test_a_node_of_a_stalled_run_that_the_scheduler_drained_is_dying_while_it_still_speaks():
     stage = training()
     drained(stage, "n2", "slurm")
