@@ -11,9 +11,9 @@ from django.db import IntegrityError, transaction
 
 from controlplane.access import queries
 from controlplane.domain.errors import Conflict, Invalid, NotFound, Refused
-from controlplane.domain.notify import kinds
 from controlplane.domain.notify.hours import Hours, known_zone
 from controlplane.domain.notify.rules import SEVERITIES, Takes
+from controlplane.notify import kinds
 from controlplane.notify.models import DeadMan, Rule, RuleStep, Transport, Window
 from controlplane.notify.secrets import seal
 

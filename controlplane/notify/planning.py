@@ -12,8 +12,8 @@ from django.db import connection, transaction
 from django.db.models import Max, QuerySet
 
 from controlplane.domain.notify import rules as domain
-from controlplane.domain.notify.kinds import KINDS
 from controlplane.notify import queries
+from controlplane.notify.kinds import KINDS
 from controlplane.notify.models import (
     Call,
     Escalation,

@@ -16,9 +16,9 @@ from functools import cache
 from urllib.parse import SplitResult
 
 from controlplane.domain.errors import Refused
-from controlplane.domain.notify.kinds import web_address
 from controlplane.domain.notify.retrying import Answer, Fate, fate_of_status
 from controlplane.notify.addresses import dial
+from controlplane.notify.kinds import web_address
 from controlplane.notify.limits import CutOff
 
 LIMIT_S = 10.0

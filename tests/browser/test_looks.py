@@ -18,7 +18,7 @@ PAGES = {
     "styleguide": "/styleguide/", "detectors": "/runs/llama-70b-v3/detectors/",
     "replay": "/incidents/{incident}/replay/", "runbooks": "/runbooks/",
     "runbook": "/runbooks/recover-hang/?incident={incident}", "guards": "/guards/",
-    "switch": "/guards/switch/?run=llama-70b-v3",
+    "switch": "/guards/switch/?run=llama-70b-v3", "notifications": "/settings/notifications/",
 }  # fmt: skip
 WIDTHS = (360, 1280)
 THEMES = ("light", "dark")

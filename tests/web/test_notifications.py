@@ -7,9 +7,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from controlplane.access.models import Role
-from controlplane.incidents.models import Silence
-from controlplane.notify import actions, arranging, planning, queries, sending
+from controlplane.incidents import actions as incidents
+from controlplane.incidents.models import Incident, Silence
+from controlplane.notify import actions, planning
 from controlplane.notify.models import DeadMan, Rule, Transport, Window
+from controlplane.web.read import telling
 from tests.web.world import build, person
 
 pytestmark = pytest.mark.django_db
@@ -129,21 +131,35 @@ def test_nonsense_is_refused(admin, form):
     assert admin.post(PAGE, form).status_code == 400
 
 
-def test_an_incident_page_shows_who_was_told_when_and_with_what_proof(admin, hook):
+def test_an_incident_page_shows_who_was_told_when_and_with_what_proof(admin):
+    incident = build().incident
+    text = html.unescape(admin.get(f"/incidents/{incident.pk}/").content.decode())
+    assert "ana’s telephone: told by step 1 of rule nights" in text
+    assert "202 queued" in text
+    assert "Rank 412 hung on n04" in admin.get(PAGE).content.decode()
+
+
+def test_an_incident_page_says_why_nobody_was_told(admin):
+    past = Incident.objects.exclude(pk=build().incident.pk).first()
+    path = f"/incidents/{past.pk}/"
+    assert "Nobody had to be told." in admin.get(path).content.decode()
+    call = {"run": "", "klass": "hang", "severity": "warning", "loud": True, "key": "k", "now": past.opened_at}
+    actions.call(f"incident:{past.pk}", **call)
+    planning.plan(past.opened_at)
+    assert "No rule wanted this call." in admin.get(path).content.decode()
+
+
+def test_a_message_says_what_the_page_of_the_incident_says(admin):
     world = build()
-    subject = f"incident:{world.incident.pk}"
-    assert "Nobody had to be told." in admin.get(f"/incidents/{world.incident.pk}/").content.decode()
-    ana = arranging.add_transport("ana", "webhook", {"url": hook}, "root", world.now)
-    step = arranging.NewStep(after_s=0, transports=[ana.pk])
-    arranging.add_rule(arranging.NewRule(name="nights", steps=[step]), "root", world.now)
-    actions.call(subject, run=world.run.name, klass="hang", severity="critical", loud=True, key="k", now=world.now)
-    planning.plan(world.now)
-    later = world.now + planning.GATHER
-    sent = sending.send(sending.due(later, 1)[0], lambda: later)
-    assert sent.text.startswith("Run llama-70b-v3 is stopped: Rank 412 hung on n04")
-    assert "Doing: " in sent.text
-    text = admin.get(f"/incidents/{world.incident.pk}/").content.decode()
-    assert "ana: told by step 1 of rule nights" in text
-    assert "202 queued as 7" in text
-    assert queries.told(subject).messages[0].text == sent.text
-    assert "Rank 412 hung" in admin.get(PAGE).content.decode()
+    told = telling.incident(f"incident:{world.incident.pk}", world.now)
+    since = f"since {world.incident.began_at:%H:%M} UTC"
+    assert told.sentence.startswith(f"Run llama-70b-v3 is stopped {since}: Rank 412 hung on n04")
+    assert (told.run, told.over) == ("llama-70b-v3", False)
+    assert "idle" in told.cost
+    assert told.doing
+    assert told.url.endswith(f"/incidents/{world.incident.pk}/")
+    incidents.acknowledge(world.incident, "root", world.now)
+    incidents.resolve_by_hand(world.incident, "root", world.now)
+    over = telling.incident(f"incident:{world.incident.pk}", world.now)
+    assert (over.over, over.acknowledged) == (True, "acknowledged by root")
+    assert over.sentence == "Run llama-70b-v3 is no longer in this incident"

@@ -16,6 +16,8 @@ from controlplane.domain.signals import Signal
 from controlplane.events import log
 from controlplane.fleet.models import Node
 from controlplane.incidents.models import Finding, Incident
+from controlplane.notify import arranging
+from controlplane.notify.models import Call, Mention, Message
 from controlplane.quarantine.models import LedgerEntry
 from controlplane.replay.models import Rerun
 from controlplane.runbooks.models import Execution, StepRun
@@ -68,9 +70,29 @@ def build(now: datetime | None = None) -> World:
     incident, execution = _open(run, ago)
     _ledger(nodes["n07"], past, ago)
     _machine(run, now)
+    _told(incident, ago)
     report_steps(run.name, ago(130))
     report_steps("vision-7b", now, every_s=1.2, tokens=500_000)
     return World(run, incident, execution, now)
+
+
+def _told(incident, ago):
+    """One person was called, and took the message."""
+    given = {"url": "https://hooks.example.org/ana"}
+    ana = arranging.add_transport("ana’s telephone", "webhook", given, "ana", ago(90000))
+    step = arranging.NewStep(after_s=0, transports=[ana.pk])
+    arranging.add_rule(arranging.NewRule(name="nights", severity="critical", steps=[step]), "ana", ago(90000))
+    subject = f"incident:{incident.pk}"
+    call = Call.objects.create(
+        subject=subject, key=f"{subject}:page:2", run=incident.run.name, klass=incident.klass, severity="critical",
+        loud=True, escalates=True, called_at=ago(100), fresh=False, rules=1,
+    )  # fmt: skip
+    message = Message.objects.create(
+        transport=ana, sent_by=ana.name, key="0f3c9a77", thread=f"{ana.pk}:{subject}", state="delivered", tries=1,
+        created_at=ago(100), next_at=ago(97), tried_at=ago(97), ended_at=ago(96),
+        proof={"status": 202, "said": "queued"}, text="Run llama-70b-v3 is stopped: Rank 412 hung on n04.",
+    )  # fmt: skip
+    Mention.objects.create(message=message, call=call, rule="nights", step=0)
 
 
 def _nodes(now, ago):

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from controlplane.domain.errors import Refused
-from controlplane.domain.notify.kinds import recipients
 from controlplane.domain.notify.retrying import Answer, Fate
 from controlplane.notify.addresses import dial
+from controlplane.notify.kinds import recipients
 from controlplane.notify.letters import Letter
 from controlplane.notify.limits import CutOff
 

@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping
 from datetime import datetime
 
-from controlplane.domain.notify.kinds import EVENTS_ADDRESS
 from controlplane.domain.notify.retrying import Answer
+from controlplane.notify.kinds import EVENTS_ADDRESS
 from controlplane.notify.letters import Letter
 from controlplane.notify.web import Request, ask
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from controlplane.domain.access.policy import least_role
-from controlplane.domain.notify.kinds import KINDS, SECURITY
 from controlplane.domain.notify.rules import SEVERITIES, Takes
+from controlplane.notify.kinds import KINDS, SECURITY
 from controlplane.notify.queries import Told, ToldBy
 from controlplane.web.present.buttons import May
 from controlplane.web.present.words import Badge, sentence
@@ -105,7 +105,7 @@ def _transport_form(kind: str, people: Sequence[str], may: May) -> Form:
     )  # fmt: skip
     return Form(
         do="add-transport", title=KINDS[kind].title, button="Add", inputs=[name, *asked, person],
-        needs=_needs("manage_notifications", may), hidden={"kind": kind},
+        needs=needs("manage_notifications", may), hidden={"kind": kind},
     )  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def rule_form(transports: Sequence[tuple[str, str]], may: May) -> Form:
         asked += _step_inputs(step, transports)
     return Form(
         do="add-rule", title="Add a rule", button="Add the rule", inputs=asked,
-        needs=_needs("manage_notifications", may),
+        needs=needs("manage_notifications", may),
         about="Each step tells its transports; the next one follows unless somebody acknowledges in time.",
     )  # fmt: skip
 
@@ -142,7 +142,7 @@ def _step_inputs(step: int, transports: Sequence[tuple[str, str]]) -> list[Input
 def window_form(may: May) -> Form:
     """Offer to keep still during maintenance."""
     return Form(
-        do="open-window", title="Plan maintenance", button="Plan", needs=_needs("maintain", may), inputs=[
+        do="open-window", title="Plan maintenance", button="Plan", needs=needs("maintain", may), inputs=[
             Input(name="runs", label="Runs", help="names with commas; empty for everything"),
             Input(name="begins_at", label="Begins", kind="datetime-local", help="UTC; empty for now"),
             Input(name="minutes", label="Minutes", kind="number", value="60", needed=True),
@@ -154,7 +154,7 @@ def window_form(may: May) -> Form:
 def silence_form(may: May) -> Form:
     """Offer to wake nobody for a while."""
     return Form(
-        do="silence", title="Wake nobody", button="Silence", needs=_needs("silence", may), inputs=[
+        do="silence", title="Wake nobody", button="Silence", needs=needs("silence", may), inputs=[
             Input(name="run", label="Run", help="empty for everything"),
             Input(name="minutes", label="Minutes", kind="number", value="60", needed=True),
         ], about="Pages become notes until it ends by itself; incidents are answered as ever.",
@@ -164,7 +164,7 @@ def silence_form(may: May) -> Form:
 def dead_man_form(may: May) -> Form:
     """Offer to give a sign of life to an outside address."""
     return Form(
-        do="add-sign", title="Add an address", button="Add", needs=_needs("manage_notifications", may), inputs=[
+        do="add-sign", title="Add an address", button="Add", needs=needs("manage_notifications", may), inputs=[
             Input(name="name", label="Name", needed=True),
             Input(name="url", label="Address", kind="password", help="https://… of a service that watches cron jobs",
                   needed=True),
@@ -190,5 +190,6 @@ def _choice(name: str, label: str, values: Sequence[str], words: Sequence[str] =
     return Input(name=name, label=label, kind="select", options=list(zip(values, shown, strict=True)))
 
 
-def _needs(act: str, may: May) -> str:
+def needs(act: str, may: May) -> str:
+    """Name the role that an act needs; empty for who has it."""
     return "" if may(act) else f"needs the role {least_role(act)}"

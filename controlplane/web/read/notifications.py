@@ -4,9 +4,9 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.access.queries import people
-from controlplane.domain.notify.kinds import KINDS
 from controlplane.incidents.models import Silence
 from controlplane.notify import queries
+from controlplane.notify.kinds import KINDS
 from controlplane.notify.models import DeadMan, Message, Rule, Transport
 from controlplane.web.present import notifications as present
 from controlplane.web.present.buttons import May

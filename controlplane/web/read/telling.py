@@ -33,5 +33,4 @@ def _sentence(found: Incident, card: Card, *, over: bool) -> str:
     """State first, then what and where; of what is over the state alone."""
     if over or card.headline == card.where:
         return card.headline
-    since = f"{found.began_at:%H:%M} UTC"
-    return f"{card.headline}: {card.where} since {since}"
+    return f"{card.headline} since {found.began_at:%H:%M} UTC: {card.where}"

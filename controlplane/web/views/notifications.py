@@ -48,7 +48,8 @@ def _shown(request: HttpRequest, *, trouble: str = "", status: int = 200) -> Htt
         facts = {name: _typed(value, request.POST) for name, value in facts.items()}
     may = rights(request)
     facts |= {
-        "trouble": trouble, "topics": "count", "manage": may("manage_notifications"), "maintain": may("maintain"),
+        "trouble": trouble, "topics": "count", "manage_needs": present.needs("manage_notifications", may),
+        "maintain_needs": present.needs("maintain", may),
     }  # fmt: skip
     return render(request, "web/notifications.html", facts, status=status)
 

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from django.http import QueryDict
 
 from controlplane.domain.errors import Invalid
-from controlplane.domain.notify.kinds import KINDS
 from controlplane.incidents import actions as incidents
 from controlplane.notify import actions, arranging, queries
 from controlplane.notify.arranging import NewRule, NewStep
+from controlplane.notify.kinds import KINDS
 from controlplane.notify.models import MessageState
 from controlplane.runs.queries import run_named
 from controlplane.web.present.notifications import STEPS_OFFERED

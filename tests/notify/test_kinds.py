@@ -1,7 +1,7 @@
 import pytest
 
 from controlplane.domain.errors import Invalid
-from controlplane.domain.notify.kinds import MAX_VALUE, check
+from controlplane.notify.kinds import MAX_VALUE, check
 
 MAIL = {"host": "mail.example.org", "sender": "watch@example.org", "recipients": "ana@example.org, ben@example.org"}
 
