@@ -48,7 +48,7 @@ class Command(BaseCommand):
                 raise
 
     def _tell(self, plane: ControlPlane, told: dict[str, str]) -> None:
-        rows = [("Pages", plane.public_url)]
+        rows, nobody = [("Pages", plane.public_url)], told.get("nobody")
         if "password" in told:
             rows += [
                 ("Sign in", f"{told['name']} with the one-time password {told['password']} (shown this once)"),
@@ -57,6 +57,7 @@ class Command(BaseCommand):
         rows += [
             ("Enrol a node", _enrol(plane.public_url, told["token"])),
             ("", f"(the token is good for {ENROLMENT_USES} nodes within an hour)"),
+            *([("Paging", f"{nobody} Open {plane.public_url}/settings/notifications/")] if nobody else []),
             ("Data and logs", str(plane.home.path)),
             ("Stop", "Ctrl-C"),
         ]

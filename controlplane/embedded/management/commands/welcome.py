@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand
 from controlplane.access.actions import create_person, make_sign_in_link
 from controlplane.access.models import Role, User
 from controlplane.fleet.actions import create_enrolment_token
+from controlplane.notify.queries import readiness
 
 ADMINISTRATOR = "admin"
 ENROLMENT_USES = 100
@@ -31,6 +32,7 @@ class Command(BaseCommand):
         if options["link"] and "link" not in told:
             told["link"] = make_sign_in_link(User.objects.get(username=ADMINISTRATOR), now)
         told["token"] = create_enrolment_token("serve", now, uses=ENROLMENT_USES, ttl=ENROLMENT_LIFE)
+        told["nobody"] = readiness(now)
         self.stdout.write(json.dumps(told))
 
 
