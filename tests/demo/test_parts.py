@@ -40,7 +40,10 @@ def test_each_scheduler_has_faults_of_its_own_and_refuses_those_of_another():
 
 def test_without_slurm_it_is_said_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(slurm_lab, "missing", lambda: ["slurmctld"])
-    with pytest.raises(CannotStart, match="Slurm is not installed .*apt-get install slurmctld"), SLURM.opened(tmp_path):
+    with (
+        pytest.raises(CannotStart, match=r"Slurm is not installed .*apt-get install slurmctld"),
+        SLURM.opened(tmp_path),
+    ):
         raise AssertionError("it began all the same")
 
 
