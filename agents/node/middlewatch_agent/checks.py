@@ -52,7 +52,11 @@ class Checker:
         began, ran = time.monotonic(), _ran(check, within_s)
         outcome = COULD_NOT if ran.exit_code is None else OUTCOMES.get(ran.exit_code, COULD_NOT)
         took_ms = round((time.monotonic() - began) * 1000.0, 1)
-        told = {"check": check.name, "outcome": outcome, "measured": {**_measured(ran.tail), "duration_ms": took_ms}}
+        told: dict[str, Any] = {
+            "check": check.name,
+            "outcome": outcome,
+            "measured": {**_measured(ran.tail), "duration_ms": took_ms},
+        }
         if ran.exit_code is not None:
             told["code"] = ran.exit_code
         event = {"kind": "check.result", "data": told}
