@@ -18,12 +18,10 @@ from controlplane.fleet.models import Node
 from controlplane.incidents import acts as records
 from controlplane.incidents.models import Incident
 from controlplane.incidents.telling import stream
-from controlplane.notify import actions as notify
 from controlplane.runs.book import Book
 
 KINDS: Mapping[Do, str] = {Do.HOLD: "hold"}
 MAX_SHOWN = 32
-PEOPLE = (Do.PAGE, Do.NOTIFY)
 
 
 def acts_for(incident: Incident, diagnosis: Diagnosis, decision: Decision) -> list[Act]:
@@ -54,19 +52,14 @@ def shown(acts: Sequence[Act]) -> list[dict[str, Any]]:
 def write(incident: Incident, acts: Sequence[Act], now: datetime, book: Book) -> None:
     """Record acts and tell each in the incident's chronicle; what is written already stays as it is."""
     for act in acts:
-        if not records.record(act, now, incident=incident):
-            continue
-        if act.do in PEOPLE:
-            _call(incident, act, now)
-        if told := words(act):
+        if record(incident, act, now) and (told := words(act)):
             kind = "proposal" if act.proposed else KINDS.get(act.do, "action")
             book.tell(stream(incident), kind, full_stop(told), data={"do": act.do.value})
 
 
-def _call(incident: Incident, act: Act, now: datetime) -> None:
-    """Have people told; whoever acknowledged the incident before hears of it once more, but nobody after them."""
-    notify.call(
-        stream(incident), run=incident.run.name if incident.run else "", klass=incident.klass,
-        severity=incident.severity, loud=act.do is Do.PAGE, key=f"{stream(incident)}:{act.do}:{act.key}", now=now,
-        escalates=incident.acknowledged_at is None,
-    )  # fmt: skip
+def record(incident: Incident, act: Act, now: datetime) -> bool:
+    """Write an act down and, where it is for people, have them told; False when it is written already."""
+    new = records.record(act, now, incident=incident)
+    if new and act.do in PEOPLE:
+        _call(incident, act, now)
+    return new

@@ -11,12 +11,13 @@ from controlplane.domain.recovery.acts import Act, Do
 from controlplane.domain.recovery.runbook import Runbook, StepSpec
 from controlplane.fleet import actions as fleet
 from controlplane.fleet.models import Command
-from controlplane.incidents import acts as records
 from controlplane.incidents.models import Incident
 from controlplane.incidents.telling import stream
+from controlplane.runbooks import attend
 from controlplane.runbooks.models import Execution, ExecutionState, StepRun
 from controlplane.runs import queries as runs
 from controlplane.runs.book import Book
+from controlplane.runs.leases import Lease
 from controlplane.runs.models import Attempt, Run
 
 
@@ -30,6 +31,8 @@ class Turn:
     book: Book
     step_run: StepRun | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    lease: Lease | None = None
+    """The worker's claim; every transition renews it."""
     undo: StepSpec | None = None
     """What takes the step at hand back while the execution is undone; None where nothing can or need be."""
 
@@ -114,7 +117,7 @@ class Turn:
             do=do, why=why, run=self.run.name, node=node, args=args or {}, proposed=proposed,
             key=key or f"{self.execution.pk}:{self.spec.name}",
         )  # fmt: skip
-        return records.record(act, self.now, incident=self.incident)
+        return attend.record(self.incident, act, self.now)
 
     def key(self, mark: str = "") -> str:
         """Return the idempotency key of this try of this step."""
