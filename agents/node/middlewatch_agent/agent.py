@@ -58,6 +58,7 @@ class Agent:
         self._began = time.monotonic()
         self._capabilities = {"watch"}
         self._threads: list[threading.Thread] = []
+        self._readers: dict[str, Callable[[], Mapping[str, Any] | None]] = {}
         self._prepare_folders()
         self.incarnation = uuid.uuid4().hex
         self.loop = Loop()
@@ -120,6 +121,10 @@ class Agent:
     def every(self, seconds: float, call: Callable[[], None]) -> None:
         """Call from the loop at an interval."""
         self.loop.soon(lambda: self.loop.every(seconds, call))
+
+    def add_reader(self, name: str, read: Callable[[], Mapping[str, Any] | None]) -> None:
+        """Tell in each heartbeat how well a plug-in sees something."""
+        self._readers[name] = read
 
     def declare(self, capability: str) -> None:
         """Name a capability for `node.hello`."""
@@ -229,11 +234,15 @@ class Agent:
         self._tell_malformed()
         readers = {
             "hooks": {"ok": True, "last_read_age_s": 0.0}, "ranks": self._ranks.reader(),
-            "health": self._health.reader(), **self._logs.reader(),
+            "health": self._health.reader(), **self._logs.reader(), **self._plugged_readers(),
         }  # fmt: skip
         uptime_s = round(time.monotonic() - self._began, 1)
         data = {"uptime_s": uptime_s, "readers": readers, "spool": spool, "lag_ms": lag_ms}
         self.sender.heartbeat(data, _now_ms())
+
+    def _plugged_readers(self) -> dict[str, Mapping[str, Any]]:
+        found = ((name, read()) for name, read in self._readers.items())
+        return {name: reader for name, reader in found if reader is not None}
 
     def _tell_malformed(self) -> None:
         count, self._hooks.malformed = self._hooks.malformed, 0

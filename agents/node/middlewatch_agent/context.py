@@ -85,5 +85,8 @@ class AgentContext(Protocol):
     def every(self, seconds: float, call: Callable[[], None]) -> None:
         """Call from the agent's loop at an interval; the call must not block."""
 
+    def add_reader(self, name: str, read: Callable[[], Mapping[str, Any] | None]) -> None:
+        """Tell in each heartbeat how well something is seen: `ok`, `last_read_age_s`; None leaves it out."""
+
     def declare(self, capability: str) -> None:
         """Name something that this agent can do; it is told in `node.hello` (call it from `attach`)."""

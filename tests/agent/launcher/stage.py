@@ -52,6 +52,9 @@ class StandInContext:
     def every(self, seconds, call):
         pass
 
+    def add_reader(self, name, read):
+        pass
+
     def declare(self, capability):
         pass
 

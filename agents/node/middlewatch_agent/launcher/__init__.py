@@ -49,6 +49,7 @@ def attach(context: AgentContext) -> None:
     context.register_command("checkpoints.scan", service.scan, repeatable=True)
     if isinstance(launcher, Queue):
         service.offer_queue(launcher)
+    context.add_reader("scheduler", launcher.reader)
     context.declare("launcher")
     threading.Thread(target=service.watch, name="launcher", daemon=True).start()
 

@@ -51,7 +51,7 @@ class Job:
     order: str
     wanted: Sequence[str] = ()
     exclude: Sequence[str] = ()
-    after: str = ""
+    after: Sequence[str] = ()
     waits: bool = False
     """Whether `order` is the folder in which the launcher lays the job's order down once it has begun."""
 
@@ -74,7 +74,7 @@ def options(config: SlurmConfig, job: Job, folder: str, output: Path) -> list[st
         "nodelist": ",".join(job.wanted),
         "exclude": ",".join(name for name in job.exclude if name not in job.wanted),
         "partition": config.partition or "",
-        "dependency": f"afterany:{job.after}" if job.after else "",
+        "dependency": f"afterany:{':'.join(job.after)}" if job.after else "",
         "signal": f"B:USR1@{config.save_s}" if config.save_s else "",
     }
     given = [f"--{key}={value}" if value else f"--{key}" for key, value in config.options.items()]

@@ -74,8 +74,13 @@ def may_begin(before: AttemptRecord, reason: str, waited_s: float, order_s: floa
     return None
 
 
-def rechain(tools: Tools, jobs: Sequence[Job], before: str, exclude: Sequence[str]) -> None:
-    """Let waiting jobs follow `before`, each the one ahead of it, and keep them off `exclude`; numbers and age stay."""
+def rechain(tools: Tools, jobs: Sequence[Job], record: AttemptRecord, exclude: Sequence[str]) -> None:
+    """Let waiting jobs follow an attempt one after the other, and keep them off nodes; numbers and age stay.
+
+    Each depends on the attempt as well as on the one ahead: were that cancelled, the
+    next would otherwise begin beside the living attempt.
+    """
+    ahead = [record.job]
     for job in jobs:
-        tools.update_job(job.job_id, dependency=f"afterany:{before}", excnodelist=",".join(exclude))
-        before = job.job_id
+        tools.update_job(job.job_id, dependency=f"afterany:{':'.join(ahead)}", excnodelist=",".join(exclude))
+        ahead = [record.job, job.job_id]

@@ -93,7 +93,7 @@ class Tools:
 
     def hold(self, job_id: str) -> None:
         """Keep a job that waits from starting; its place and age stay."""
-        self._run("scontrol", "hold", job_id)
+        self._run("scontrol", "uhold", job_id)
 
     def release(self, job_id: str) -> None:
         """Let a held job start."""

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from middlewatch_agent.launcher import plan, scanning
 from middlewatch_agent.launcher.base import RefusedError, StartError, StartRequest
@@ -60,19 +61,21 @@ class Waiting:
 
     def make_way(self, run: str) -> None:
         """Let an attempt that was asked for have the nodes of a successor that began without knowing what it is."""
-        for job in successors.begun(self._fresh(), self._site.mark(run, None), self._site.orders):
-            self._site.tools.cancel(job.job_id)
+        self.each(
+            successors.begun(self._fresh(), self._site.mark(run, None), self._site.orders), self._site.tools.cancel
+        )
 
     def follow(self, record: AttemptRecord) -> None:
         """Let the waiting jobs follow a new attempt."""
         jobs, wish = self._queue(record.run, self._fresh()), self._wishes.of(record.run)
-        successors.rechain(self._site.tools, jobs, record.job, wish.exclude)
+        successors.rechain(self._site.tools, jobs, record, wish.exclude)
         if not wish.held:
             self.each(jobs, self._site.tools.release)
 
     def pause(self, run: str) -> None:
-        """Keep the waiting jobs from beginning when the attempt is ended on purpose."""
-        self.each(self.queued(run), self._site.tools.hold)
+        """Keep the waiting jobs from beginning when the attempt is ended on purpose; one that does is cancelled."""
+        with suppress(UnknownError, ToolError):
+            self.each(self._queue(run, self._fresh()), self._site.tools.hold)
 
     def tend(self, now_ms: int) -> None:
         """Keep every run's queue as it is wanted, and give an order to a successor that may go on."""
@@ -85,6 +88,7 @@ class Waiting:
     def _tend(self, record: AttemptRecord, now_ms: int) -> None:
         site, job = self._site, self._site.job_of(record)
         if job is not None and job.active and record.state == "running":
+            self.each(successors.begun(site.world.jobs, site.mark(record.run, None), site.orders), site.tools.cancel)
             self._match(record.run, site.world.jobs)
             return
         if job is None or not record.exited_told:
@@ -95,17 +99,17 @@ class Waiting:
             may = successors.may_begin(record, reason, waited_s, site.config.slurm.order_s)
             if may is None:
                 return
-            if not may:
-                site.tools.cancel(waits.job_id)
-                continue
-            self._order(record, waits, now_ms)
-            return
+            if may and self._order(record, waits, now_ms):
+                return
+            site.tools.cancel(waits.job_id)
         if reason in successors.NEVER:
             self.each(self.queued(record.run), site.tools.cancel if reason == "completed" else site.tools.hold)
 
-    def _order(self, before: AttemptRecord, job: Job, now_ms: int) -> None:
-        """Make a job that has begun the run's next attempt."""
+    def _order(self, before: AttemptRecord, job: Job, now_ms: int) -> bool:
+        """Make a job that has begun the run's next attempt; False where Slurm put it on nodes that are not ours."""
         site = self._site
+        if not all(name in site.config.nodes for name in job.nodes):
+            return False
         step = scanning.newest_complete(site.config, before.run)
         request = StartRequest(run=before.run, attempt=before.attempt + 1, nodes=job.nodes, resume_step=step)
         record = plan.attempt_record(site.config, request, now_ms=now_ms)
@@ -117,6 +121,7 @@ class Waiting:
         site.records.save(record)
         orders.give(site.orders, job.job_id, text)
         orders.forget(site.orders, site.world.jobs)
+        return True
 
     # the queue
 
@@ -136,13 +141,13 @@ class Waiting:
         for job in queue:
             if set(job.excluded) != set(wish.exclude):
                 self._site.tools.update_job(job.job_id, excnodelist=",".join(wish.exclude))
-        last = queue[-1].job_id if queue else record.job
+        ahead = [record.job, *(job.job_id for job in queue[-1:])]
         for _ in range(wish.count - len(queue)):
-            last = self._site.submit(run, self._successor(record, wish, last))
+            ahead = [record.job, self._site.submit(run, self._successor(record, wish, ahead))]
             if wish.held:
-                self._site.tools.hold(last)
+                self._site.tools.hold(ahead[-1])
 
-    def _successor(self, record: AttemptRecord, wish: Wish, after: str) -> script.Job:
+    def _successor(self, record: AttemptRecord, wish: Wish, after: list[str]) -> script.Job:
         return script.Job(
             mark=self._site.mark(record.run, None), name=f"{record.run}.{script.NEXT}", count=len(record.nodes),
             ranks_per_node=self._site.config.run(record.run).ranks_per_node, order=str(self._site.orders),
