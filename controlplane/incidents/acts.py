@@ -1,9 +1,13 @@
-"""Write down what automation does or proposes, once per key."""
+"""Write down what automation does or proposes, once per key; an act that needs a person calls one."""
 
 from datetime import datetime
 
-from controlplane.domain.recovery.acts import Act
+from controlplane.domain.recovery.acts import Act, Do
 from controlplane.incidents.models import ActRecord, Incident
+from controlplane.notify import actions as notify
+
+MAX_KEY = 250
+PEOPLE = (Do.PAGE, Do.NOTIFY)
 
 
 def record(act: Act, now: datetime, *, incident: Incident | None = None) -> bool:
@@ -14,10 +18,21 @@ def record(act: Act, now: datetime, *, incident: Incident | None = None) -> bool
     about = act.node or act.run or "fleet"
     key = f"{incident.pk if incident else 'none'}:{act.do}:{about}:{act.key}:{'proposed' if act.proposed else 'done'}"
     _, new = ActRecord.objects.get_or_create(
-        key=key[:250],
+        key=key[:MAX_KEY],
         defaults={
             "incident": incident, "at": now, "do": act.do.value, "run": act.run, "node": act.node,
             "args": dict(act.args), "proposed": act.proposed, "why": act.why,
         },
     )  # fmt: skip
+    if new and incident is not None and act.do in PEOPLE and not act.proposed:
+        _call(incident, act, f"act:{key}", now)
     return new
+
+
+def _call(incident: Incident, act: Act, key: str, now: datetime) -> None:
+    """Have people told; whoever acknowledged the incident before hears of it once more, but nobody after them."""
+    notify.call(
+        f"incident:{incident.pk}", run=incident.run.name if incident.run else "", klass=incident.klass,
+        severity=incident.severity, loud=act.do is Do.PAGE, key=key, now=now,
+        escalates=incident.acknowledged_at is None,
+    )  # fmt: skip

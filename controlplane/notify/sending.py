@@ -75,10 +75,16 @@ def send(message_id: int, clock: Clock) -> Message | None:
 def _try(message: Message, now: datetime) -> tuple[Letter | None, Answer | None]:
     """Put the message into words and send it; no answer when there is nothing to tell, or nobody to tell it to."""
     try:
-        letter, transport = _letter(message, now), message.transport
+        letter, transport = _letter(message, now), _usable(message)
         return letter, _sent(transport, letter, now) if transport and letter else None
     except MiddlewatchError as error:
         return None, Answer(fate=Fate.NEVER, why=str(error))
+
+
+def _usable(message: Message) -> Transport | None:
+    """Return the transport unless it is gone or switched off; a test is sent by one that is off, too."""
+    transport = message.transport
+    return transport if transport and (transport.enabled or message.kind == MessageKind.TEST) else None
 
 
 def _claim(message_id: int, now: datetime) -> Message | None:
@@ -173,7 +179,7 @@ def _suppress(message: Message, now: datetime) -> None:
     if message.kind != MessageKind.CALL and thread.filter(state=MessageState.SENDING).exists():
         _mine(message).update(state=MessageState.PENDING, next_at=now + PATIENCE)
         return
-    why = "it was over before anybody was told" if message.transport else "its transport is gone"
+    why = "it was over before anybody was told" if _usable(message) else "its transport is gone or off"
     _mine(message).update(state=MessageState.SUPPRESSED, next_at=now, ended_at=now, why=why)
 
 

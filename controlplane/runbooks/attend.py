@@ -52,14 +52,6 @@ def shown(acts: Sequence[Act]) -> list[dict[str, Any]]:
 def write(incident: Incident, acts: Sequence[Act], now: datetime, book: Book) -> None:
     """Record acts and tell each in the incident's chronicle; what is written already stays as it is."""
     for act in acts:
-        if record(incident, act, now) and (told := words(act)):
+        if records.record(act, now, incident=incident) and (told := words(act)):
             kind = "proposal" if act.proposed else KINDS.get(act.do, "action")
             book.tell(stream(incident), kind, full_stop(told), data={"do": act.do.value})
-
-
-def record(incident: Incident, act: Act, now: datetime) -> bool:
-    """Write an act down and, where it is for people, have them told; False when it is written already."""
-    new = records.record(act, now, incident=incident)
-    if new and act.do in PEOPLE:
-        _call(incident, act, now)
-    return new

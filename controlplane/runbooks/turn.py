@@ -11,9 +11,9 @@ from controlplane.domain.recovery.acts import Act, Do
 from controlplane.domain.recovery.runbook import Runbook, StepSpec
 from controlplane.fleet import actions as fleet
 from controlplane.fleet.models import Command
+from controlplane.incidents import acts as records
 from controlplane.incidents.models import Incident
 from controlplane.incidents.telling import stream
-from controlplane.runbooks import attend
 from controlplane.runbooks.models import Execution, ExecutionState, StepRun
 from controlplane.runs import queries as runs
 from controlplane.runs.book import Book
@@ -117,7 +117,7 @@ class Turn:
             do=do, why=why, run=self.run.name, node=node, args=args or {}, proposed=proposed,
             key=key or f"{self.execution.pk}:{self.spec.name}",
         )  # fmt: skip
-        return attend.record(self.incident, act, self.now)
+        return records.record(act, self.now, incident=self.incident)
 
     def key(self, mark: str = "") -> str:
         """Return the idempotency key of this try of this step."""
