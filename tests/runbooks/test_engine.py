@@ -75,15 +75,17 @@ def test_a_step_that_raises_is_tried_again_and_then_given_up(cluster, monkeypatc
 
 
 def test_after_two_failed_executions_on_one_attempt_a_person_is_asked(cluster):
-    cluster.fail_kinds["attempt.stop"] = "the launcher is on strike"
+    for found in cluster.disk:
+        found["state"] = "torn"
     broken(cluster)
     cluster.until(lambda: cluster.run.executions.filter(state="proposed").exists(), limit=60)
     assert list(cluster.run.executions.order_by("pk").values_list("state", "held_by")) == [
         ("failed", ""), ("failed", ""), ("proposed", "repeat"),
     ]  # fmt: skip
     assert BucketSpend.objects.count() == 1
-    assert any("on strike" in line for line in cluster.told(f"incident:{cluster.incident().pk}"))
-    cluster.fail_kinds.clear()
+    assert any("a person has to decide" in line for line in cluster.told(f"incident:{cluster.incident().pk}"))
+    for found in cluster.disk:
+        found["state"] = "complete"
     actions.approve(cluster.execution(), "ana", cluster.now)
     cluster.until(lambda: len(cluster.launches) == 2)
 
@@ -136,10 +138,10 @@ def test_a_run_whose_checkpoints_are_all_torn_is_not_begun_from_the_start(cluste
     assert any("a person has to decide" in line for line in cluster.told(f"incident:{cluster.incident().pk}"))
 
 
-def test_a_launcher_that_does_not_answer_is_asked_again_and_then_told(cluster):
+def test_a_launcher_that_does_not_answer_is_asked_again_and_then_the_nodes_agents_are(cluster):
     cluster.mute_kinds.add("attempt.stop")
     broken(cluster)
-    cluster.until(lambda: Execution.objects.filter(state="failed").exists(), limit=250)
+    cluster.until(lambda: cluster.sent("ranks.stop").exists(), limit=250)
     tries = StepRun.objects.filter(name="stop", execution=Execution.objects.earliest("pk"))
     assert tries.count() == 3
     assert [row.intent["grace_s"] for row in tries] == [0.5, 0.0, 0.0]

@@ -9,7 +9,7 @@ from ninja import NinjaAPI, Router
 
 from controlplane.access.policy import may, role_of
 from controlplane.domain.access.policy import LEAST_ROLE
-from controlplane.web.api import docs, errors, events, executions, guards, incidents, nodes, notify, runs
+from controlplane.web.api import docs, errors, events, executions, guards, incidents, nodes, notify, runbooks, runs
 from controlplane.web.api.auth import BEARER, SESSION, person
 from controlplane.web.api.schemas import Me
 
@@ -55,6 +55,8 @@ _ROUTERS = {
     "/nodes": nodes.router,
     "/enrolment-tokens": nodes.enrolment,
     "/executions": executions.router,
+    "/runbooks": runbooks.router,
+    "/questions": runbooks.questions,
     "/events": events.router,
     "/notify": notify.router,
     "/guards": guards.router,

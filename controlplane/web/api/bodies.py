@@ -23,6 +23,20 @@ class Launch(Schema):
     nodes: list[str] | None = Field(default=None, max_length=10_000)
 
 
+class StartIn(Schema):
+    """The run on which a runbook is to start, and the inputs that its file asks for."""
+
+    run: str
+    inputs: dict[str, str] = Field(default={}, max_length=8)
+
+
+class SaidIn(Schema):
+    """An answer to the question of a runbook, and why."""
+
+    answer: str
+    note: str = ""
+
+
 class ModeIn(Schema):
     """watch, ask or autopilot."""
 
