@@ -10,6 +10,7 @@ from controlplane.runbooks.models import RunbookMode, Skip
 from controlplane.runs.automation import open_breaker
 from controlplane.runs.models import Automation, Run
 from controlplane.web.fragments import render_count
+from controlplane.web.read import guards as read
 from tests.web.world import build, person
 
 pytestmark = pytest.mark.django_db
@@ -60,15 +61,27 @@ def test_a_responder_switches_off_and_every_page_says_so_in_red(client, world):
     client.post("/guards/switch/", {"do": "off", "run": "", "why": "<b>odd</b>"})
     html = _get(client, "/runs/")
     assert '<a class="alarm bad" href="/guards/switch/">' in html
-    assert "Automation is off everywhere: responder, &lt;b&gt;odd&lt;/b&gt;" in html
-    assert "Automation is off everywhere" in _get(client, "/guards/")
+    assert "Automation is off everywhere, by responder: &lt;b&gt;odd&lt;/b&gt;" in html
+    html = _get(client, "/guards/")
+    assert '<h1 id="headline">Automation is off everywhere</h1>' in html
+    assert html.count("Automation off</span>") == 3
 
 
 def test_open_pages_hear_of_the_switch_with_the_count_of_incidents(world):
     switches.off(world.run, "ana", "", world.now)
     content = render_count("", {live.STATE}, None).content
-    assert f"Automation is off for {RUN}: ana" in content
+    assert f"Automation is off for {RUN}, by ana" in content
     assert 'id="automation" hx-swap-oob' in content
+
+
+def test_of_many_runs_those_that_automation_may_not_act_on_stand_first(client, world, monkeypatch):
+    monkeypatch.setattr(read, "MAX_RUNS", 1)
+    switches.off(Run.objects.get(name="vision-7b"), "ana", "", world.now)
+    client = _as(client, "viewer")
+    assert 'id="vision-7b"' in _get(client, "/guards/")
+    html = _get(client, f"/guards/?run={RUN}")
+    assert f'id="{RUN}"' in html
+    assert 'id="vision-7b"' not in html
 
 
 def test_switching_on_asks_what_becomes_of_what_was_found_meanwhile(client, world):
@@ -86,7 +99,7 @@ def test_an_open_breaker_is_told_in_amber_and_reset_by_the_same_page(client, wor
     open_breaker(None, "three runbooks failed within an hour", world.now)
     client = _as(client, "operator")
     html = _get(client, "/guards/switch/")
-    assert "Automation only proposes everywhere: the breaker is open, three runbooks failed within an hour" in html
+    assert "Automation only proposes everywhere, the breaker is open: three runbooks failed within an hour" in html
     assert "Reset the breaker everywhere?" in html
     client.post("/guards/switch/", {"do": "reset", "run": "", "backlog": "process"})
     assert not Automation.objects.exclude(opened_at=None).exists()

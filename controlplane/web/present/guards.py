@@ -10,6 +10,8 @@ from controlplane.web.present.words import Badge
 
 EVERYWHERE = "everywhere"
 MAX_WHY = 120
+MAX_LINE = 120
+"""A sentence that is longer is folded on a page that is read on a phone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,22 +38,29 @@ def alarm(row: Automation) -> Alarm:
     where = f"for {row.run.name}" if row.run else EVERYWHERE
     url = f"/guards/switch/?run={row.run.name}" if row.run else "/guards/switch/"
     if row.off_at is not None:
-        told = f"Automation is off {where}: {row.off_by}{_because(row.off_why)}"
+        told = f"Automation is off {where}, by {row.off_by}{_because(row.off_why)}"
         return Alarm(tone="bad", icon="power", words=told, since=row.off_at, url=url)
-    told = f"Automation only proposes {where}: the breaker is open{_because(row.opened_why)}"
+    told = f"Automation only proposes {where}, the breaker is open{_because(row.opened_why)}"
     return Alarm(tone="warn", icon="alert", words=told, since=row.opened_at, url=url)
 
 
 def _because(why: str) -> str:
     short = why if len(why) <= MAX_WHY else f"{why[:MAX_WHY].rstrip()}…"
-    return f", {short}" if short else ""
+    return f": {short}" if short else ""
 
 
-def switch_badge(row: Automation | None) -> Badge:
-    """Give the state of one switch."""
-    if row is not None and row.off_at is not None:
+def switch_badge(*rows: Automation | None) -> Badge:
+    """Give the state of the switches that bind a run together: its own and the fleet's."""
+    known = [row for row in rows if row is not None]
+    if any(row.off_at for row in known):
         return badges.SWITCH["off"]
-    return badges.SWITCH["open" if row is not None and row.opened_at is not None else "on"]
+    return badges.SWITCH["open" if any(row.opened_at for row in known) else "on"]
+
+
+def folded(line: str) -> tuple[str, str]:
+    """Split a long sentence into what stands first and what is read on demand."""
+    head, _, rest = line.partition(": ")
+    return (head, words.sentence(rest)) if len(line) > MAX_LINE and rest else (line, "")
 
 
 def share(used: float, most: float) -> int:

@@ -11,7 +11,7 @@ from controlplane.fleet.models import Command, CommandState
 from controlplane.runbooks import backlog, budgets, modes, queries, registry
 from controlplane.runbooks.models import Execution, RunbookMode
 from controlplane.runs import queries as runs
-from controlplane.runs.automation import name_of
+from controlplane.runs.automation import FLEET, name_of
 from controlplane.runs.models import Automation, Mode, Run, RunState
 from controlplane.web.present import badges
 from controlplane.web.present import guards as present
@@ -36,6 +36,7 @@ def state(may: May, now: datetime, *, only: Run | None = None) -> dict[str, Any]
     """Read the page for one viewer; of one run alone where a person chose it."""
     going = list(Run.objects.exclude(state=RunState.COMPLETED).order_by("name")[:MAX_NAMES])
     rows = {row.name: row for row in Automation.objects.all()}
+    going.sort(key=lambda run: present.switch_badge(rows.get(name_of(run))).tone == "good")
     found = list(registry.catalog().runbooks.values())
     return {
         "fleet": _switch(None, rows, now),
@@ -56,7 +57,7 @@ def _switch(run: Run | None, rows: Mapping[str, Automation], now: datetime) -> d
     return {
         "run": run,
         "row": row,
-        "badge": present.switch_badge(row),
+        "badge": present.switch_badge(row, rows.get(FLEET)),
         "mode": badges.of(badges.MODE, run.mode) if run else None,
         "budgets": [_budget(one) for one in budgets.of(run, now)],
     }
@@ -114,7 +115,7 @@ def _will_stop(run: Run | None, where: str) -> present.Will:
 
 def autopilot(run: Run, now: datetime) -> dict[str, Any]:
     """Read what autopilot will be allowed to do, before it is switched on."""
-    return {"run": run, "allowed": modes.preview(run, now), "now": now}
+    return {"run": run, "allowed": [present.folded(line) for line in modes.preview(run, now)], "now": now}
 
 
 def mode_of(form: Mapping[str, str]) -> str:
