@@ -4,14 +4,16 @@ import re
 from collections.abc import Iterator
 
 MAX_NODES = 16_384
-_GROUP = re.compile(r"\[([0-9,-]+)\]")
-_PART = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
+_GROUP = re.compile(r"\[([^\]]*)\]")
+_PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 
 
 def expand(text: str) -> list[str]:
     """Give every name. Raises ValueError for what is no list of hosts, or too long a one."""
-    names: list[str] = []
-    for part in _PART.findall(text):
+    parts, names = _PART.findall(text), list[str]()
+    if ",".join(parts) != text:
+        raise ValueError(f"{text[:80]!r} is not a list of hosts")
+    for part in parts:
         for name in _expand_one(part):
             names.append(name)
             if len(names) > MAX_NODES:
@@ -22,8 +24,6 @@ def expand(text: str) -> list[str]:
 def _expand_one(part: str) -> Iterator[str]:
     group = _GROUP.search(part)
     if group is None:
-        if "[" in part or "]" in part:
-            raise ValueError(f"{part[:80]!r} is not a list of hosts")
         yield part
         return
     before, after = part[: group.start()], part[group.end() :]
