@@ -31,9 +31,9 @@ class Catalog:
                 if answer.klass == klass and runbook.enabled:
                     yield runbook, answer
 
-    def plan(self, diagnosis: Diagnosis, *, exited: bool) -> Plan:
+    def plan(self, diagnosis: Diagnosis, *, exited: bool, again: bool = False) -> Plan:
         """Give the runbook that answers a diagnosis as it stands now: the first whose conditions all hold."""
-        case, words = Case(diagnosis, exited), diagnosis.klass.replace("_", " ")
+        case, words = Case(diagnosis, exited, again), diagnosis.klass.replace("_", " ")
         nearest, why = -1, f"no runbook answers {words}"
         for runbook, answer in self.answers_to(diagnosis.klass):
             unmet = next((place for place, name in enumerate(answer.when) if not CONDITIONS[name].holds(case)), None)

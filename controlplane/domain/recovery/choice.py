@@ -10,7 +10,7 @@ from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery.acts import Do
 from controlplane.domain.recovery.catalog import Catalog
-from controlplane.domain.recovery.holds import BY_ITSELF, HeldBy, Question, RunFacts, earliest, first_hold
+from controlplane.domain.recovery.holds import BY_ITSELF, HeldBy, Question, RunFacts, earliest, fails_again, first_hold
 from controlplane.domain.recovery.responses import REPLACE, REPLACE_DOMAIN, excluded, rung
 from controlplane.domain.recovery.runbook import Runbook
 
@@ -55,7 +55,9 @@ def choose(diagnosis: Diagnosis, facts: RunFacts, policy: RunPolicy, catalog: Ca
         return Decision(runbook=None, why=f"the run is {facts.state}", over=True)
     if diagnosis.cleared_up:
         return Decision(runbook=None, why="it cleared by itself", over=True)
-    made, exclude = catalog.plan(diagnosis, exited=facts.exited), excluded(diagnosis, spares=facts.spares)
+    exclude = excluded(diagnosis, spares=facts.spares)
+    again = fails_again(exclude, facts, policy)
+    made = catalog.plan(diagnosis, exited=facts.exited, again=again)
     runbook = made.runbook
     if runbook is None:
         return Decision(runbook=None, why=made.why)

@@ -21,10 +21,11 @@ QUEUE_SHORT = frozenset({"successors", "allocation"})
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A diagnosis, and whether the newest attempt has ended by its launcher's word."""
+    """A diagnosis, whether the newest attempt has ended by its launcher's word, and whether it failed so before."""
 
     diagnosis: Diagnosis
     exited: bool
+    again: bool = False
 
     @property
     def down(self) -> bool:
@@ -68,6 +69,11 @@ CONDITIONS: Mapping[str, Condition] = {
         "the attempt has ended",
         lambda case: case.exited,
         "the attempt has not ended",
+    ),
+    "again": Condition(
+        "the run failed the same way before, without durable progress since and with no other idea of the cause",
+        lambda case: case.again,
+        "it failed so for the first time",
     ),
     "node named": Condition(
         "the evidence names a node to act on",

@@ -165,10 +165,18 @@ def _newly_excludes(asked: Question) -> bool:
     return bool(set(asked.exclude) - asked.facts.lately_excluded)
 
 
+def fails_again(exclude: tuple[str, ...], facts: RunFacts, policy: RunPolicy) -> bool:
+    """Say whether it failed the same way too often, and leaves out no node that it did not leave out before."""
+    return facts.same_failures + 1 >= policy.same_failures and not set(exclude) - facts.lately_excluded
+
+
 def _repeat(asked: Question) -> Held:
-    failures = asked.facts.same_failures + 1
-    if _newly_excludes(asked) or asked.diagnosis.klass in BACKWARDS or failures < asked.policy.same_failures:
+    """Stopping what stands still for the second time needs nobody; launching it again does (R-02)."""
+    if asked.diagnosis.klass in BACKWARDS or not asked.runbook.launches:
         return None
+    if not fails_again(asked.exclude, asked.facts, asked.policy):
+        return None
+    failures = asked.facts.same_failures + 1
     return HeldBy.REPEAT, f"it failed the same way {failures} times without new durable progress"
 
 

@@ -146,3 +146,18 @@ def test_after_two_vain_replacements_the_suspects_failure_domain_is_left_out_whe
 def test_a_failure_domain_beyond_a_tenth_of_the_run_needs_a_person():
     vain = facts(spares=2, tries={"replace": 2}, neighbours=("n3",))
     assert choose(blamed(), vain, POLICY).held_by == "share"
+
+
+def test_the_second_hang_of_a_kind_is_stopped_and_its_restart_is_a_persons():
+    again = facts(same_failures=1)
+    stop = choose(diagnosis("hang"), again, POLICY)
+    assert (stop.runbook, stop.starts) == ("stop-hang", True)
+    restart = choose(diagnosis("hang"), replace(again, exited=True), POLICY)
+    assert (restart.runbook, restart.held_by) == ("recover-hang", "repeat")
+    assert choose(diagnosis("hang"), facts(), POLICY).runbook == "recover-hang"
+
+
+def test_a_second_hang_with_a_new_suspect_is_restarted_without_it():
+    blamed = Evidence(at=NOW, entity="node:n2", weight=6.0, text="n2 stands alone", kind="stack")
+    decision = choose(diagnosis("hang", evidence=(blamed,)), facts(same_failures=1), POLICY)
+    assert (decision.runbook, decision.exclude, decision.starts) == ("recover-hang", ("n2",), True)

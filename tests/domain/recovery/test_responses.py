@@ -31,7 +31,7 @@ def answered(klass, *others, exited=False, **words):
 
 
 TOLD = {
-    "checkpoint_incomplete", "checkpoint_overdue", "identity_conflict", "scheduler", "capacity", "spares_low",
+    "checkpoint_incomplete", "checkpoint_overdue", "identity_conflict", "spares_low",
     "environment_drift", "check_broken", "telemetry_lost", "blind",
 }  # fmt: skip
 
