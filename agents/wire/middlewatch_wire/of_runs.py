@@ -30,11 +30,12 @@ class AttemptStarted(Data):
 
 
 class AttemptExited(Data):
-    """An attempt ended: `completed, failed, killed, node_fail, timeout, preempted`."""
+    """An attempt ended: `completed, failed, killed, node_fail, timeout, preempted`; `by` is whoever had it killed."""
 
     reason: Text | None = None
     exit_code: Int | None = None
     why: Text | None = None
+    by: Text | None = None
 
 
 class Checkpoint(Data):
