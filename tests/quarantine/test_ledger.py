@@ -9,6 +9,7 @@ from controlplane.fleet import queries as fleet_queries
 from controlplane.fleet.models import Node
 from controlplane.quarantine import actions, queries
 from controlplane.quarantine.models import LedgerEntry
+from controlplane.runs import automation
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
@@ -177,3 +178,30 @@ def test_whom_a_person_let_in_is_not_refused_again():
     actions.refuse(fleet_queries.returned("n16", NOW), now=NOW)
     actions.release("n16", by="ana", now=later)
     assert actions.refuse(fleet_queries.returned("n16", later), now=later) is None
+
+
+def test_a_drain_by_a_runbook_spends_as_much_as_a_quarantine_and_what_is_out_is_taken_out_once(node):
+    enrol(*[f"n{number}" for number in range(2, 8)])
+    for number in range(1, 4):
+        actions.move(f"n{number}", "draining", "it is slow", actor_kind="runbook", now=NOW)
+    by_runbook(node="n1")
+    assert len(queries.removals(NOW, timedelta(hours=1))) == 3
+    by_runbook(node="n4")
+    with pytest.raises(Refused, match="taken 4 nodes out lately"):
+        actions.move("n5", "draining", "it is slow", actor_kind="runbook", now=NOW)
+
+
+def test_automation_brings_back_what_it_took_out_itself_and_nothing_else(node):
+    enrol("n2")
+    for name, kind in (("n1", "person"), ("n2", "runbook")):
+        actions.move(name, "draining", "x", actor_kind=kind, now=NOW)
+    actions.move("n2", "spare", "it was not the cause", actor_kind="system", now=NOW)
+    with pytest.raises(Refused, match="a person made n1 draining"):
+        actions.move("n1", "spare", "it was not the cause", actor_kind="system", now=NOW)
+
+
+def test_automation_judges_no_node_while_it_is_switched_off(node):
+    automation.turn_off(None, "ana", "", NOW)
+    with pytest.raises(Refused, match="ana switched automation off"):
+        by_runbook()
+    actions.quarantine("n1", "I say so", actor_kind="person", actor="ana", now=NOW)
