@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from controlplane.web import act, health
-from controlplane.web.views import detectors, executions, fleet, guards, incidents, rerun, runbooks, runs
+from controlplane.web.views import detectors, executions, fleet, guards, incidents, notifications, rerun, runbooks, runs
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),
@@ -13,6 +13,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("controlplane.live.urls")),
     path("act/<str:token>/", act.page, name="act"),
     path("", fleet.overview, name="fleet"),
+    path("settings/notifications/", notifications.page, name="notifications"),
     path("nodes/", fleet.node_list, name="nodes"),
     path("nodes/<str:name>/", fleet.node_page, name="node"),
     path("nodes/<str:name>/release/", fleet.release, name="release"),
