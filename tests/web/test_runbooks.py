@@ -49,6 +49,8 @@ def test_the_list_says_in_words_what_each_runbook_answers(page):
     assert 'href="/runbooks/restart-after-crash/"' in html
     assert "R-01" in html
     assert "never used" in html
+    assert "Nothing by itself: a person starts it" in html
+    assert "Nothing: other runbooks use it" in html
 
 
 def test_the_list_tells_how_the_last_uses_ended_and_how_long_half_of_them_took(page, world):

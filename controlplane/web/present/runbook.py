@@ -80,7 +80,9 @@ def triggers(answers: Iterable[Answer]) -> list[Trigger]:
 def classes(runbook: Runbook) -> str:
     """List what it answers, each class once."""
     titles = dict.fromkeys(class_of(answer.klass).title for answer in runbook.answers)
-    return words.sentence(", ".join(titles)) if titles else "Nothing by itself: a person or another runbook uses it"
+    if titles:
+        return words.sentence(", ".join(titles))
+    return "Nothing by itself: a person starts it" if runbook.start is not None else "Nothing: other runbooks use it"
 
 
 def limits(own: Limits) -> list[str]:
