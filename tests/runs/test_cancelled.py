@@ -64,3 +64,17 @@ def test_a_hold_of_other_origin_releases_nothing_in_the_queue(cluster):
     runs.hold(cluster.fresh(), "ana", cluster.now)
     runs.resume(cluster.fresh(), "ana", cluster.now)
     assert sent() == []
+
+
+def test_ranks_that_die_before_the_scheduler_says_why_are_not_restarted_against_the_persons_will(cluster):
+    started = {"scheduler": "slurm", "job_id": "7001", "nodes": ["n01", "n02"], "world_size": 2, "resume": {"step": 0}}
+    cluster.say(HEAD, "attempt.started", attempt=1, about_run=True, **started)
+    for rank in (0, 1):
+        cluster.kill_rank(rank, signal=15)
+    cluster.tick(5)
+    assert cluster.incident().confirmed_at is None
+    job(cluster, "CANCELLED", by="ana")
+    cluster.say(HEAD, "attempt.exited", attempt=1, about_run=True, reason="killed", by="ana", exit_code=143)
+    cluster.until(lambda: cluster.incident().state == "resolved", limit=10)
+    cluster.rest(60)
+    assert (len(cluster.launches), cluster.stops, cluster.fresh().held_by) == (1, [], "ana")
