@@ -165,13 +165,17 @@ def expire_commands(now: datetime) -> list[Command]:
     return found
 
 
+UNASKED = Q(execution_id__isnull=False) | Q(kind__in=("nodes.drain", "nodes.resume", "ranks.stop"))
+"""All that automation sends: for its executions, and to keep ledger and scheduler the same."""
+
+
 def recall_commands(now: datetime, *, execution_id: int | None = None, run: str = "", fleet: bool = False) -> int:
     """Hand out no more of an execution's commands, or of automation's about a run, or of all of automation's.
 
     Those that no agent has seen end at once, those on their way when their lease ends,
     and what an agent has taken up ends by itself. Returns how many were called back.
     """
-    automations = Q(execution_id__isnull=False) if fleet else Q(args__run=run, execution_id__isnull=False)
+    automations = UNASKED if fleet else Q(args__run=run, execution_id__isnull=False)
     about = automations if execution_id is None else Q(execution_id=execution_id)
     waiting = Command.objects.filter(about, deadline__gt=now)
     sent = waiting.filter(state=CommandState.LEASED).update(deadline=now)
