@@ -5,8 +5,11 @@ from typing import Any
 
 from controlplane.checkpoints import queries as checkpoints
 from controlplane.domain.detection.view import RunView
+from controlplane.domain.fleet.scheduling import OLD_AFTER_S
 from controlplane.events.queries import step_series
 from controlplane.fleet import queries as nodes
+from controlplane.fleet import scheduler
+from controlplane.fleet.models import SchedulerJob
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.runs import queries as runs
 from controlplane.runs import saving
@@ -20,6 +23,7 @@ from controlplane.web.read.fleet import halts
 
 MAX_CHECKPOINTS = 12
 MAX_ATTEMPTS = 50
+MAX_JOBS = 8
 RATE_WINDOW = timedelta(minutes=5)
 
 
@@ -46,12 +50,21 @@ def state(run: Run, now: datetime) -> dict[str, Any]:
         **account.shown(run, now),
         "saved": [(row, badges.of(badges.CHECKPOINT, row.state)) for row in checkpoints.of_run(run)[:MAX_CHECKPOINTS]],
         "restore": checkpoints.restore_point(run),
+        "jobs": [(job, _said(job, now)) for job in scheduler.jobs(run.name, limit=MAX_JOBS)],
         "attempts": [(row, badges.of(badges.ATTEMPT, row.state)) for row in attempts],
         "ranks": rank_lines(view) if view else [],
         **_heat(view),
         "acts_signature": signature(run, saving.living(run)),
         "now": now,
     }
+
+
+def _said(job: SchedulerJob, now: datetime) -> str:
+    """Say where a job stands; what was not repeated for minutes is unknown, unless it is over."""
+    if job.state not in scheduler.OVER and now - job.heard_at > timedelta(seconds=OLD_AFTER_S):
+        return f"unknown, was {job.state.lower()}"
+    who = f" by {job.by}" if job.by else ""
+    return f"{job.state.lower()}{who}" + (f" ({job.reason})" if job.reason else "")
 
 
 def acts(run: Run, may: May) -> dict[str, Any]:
