@@ -25,8 +25,15 @@ MESSAGE_TYPE = "live.message"
 
 
 def publish(topic: Topic, regions: set[str], now_ms: int) -> bool:
-    """Send the regions of a topic; returns whether it worked. Never raises for trouble outside."""
+    """Send the regions of a topic; returns whether it worked. Never raises for trouble outside.
+
+    What nobody follows is not rendered: at night that is nearly everything.
+    """
     try:
+        if not store.followed(topic):
+            if registry.CHRONICLE in regions:
+                store.forget_sent(topic)
+            return False
         for envelope in envelopes(topic, regions, now_ms):
             send(topic, envelope)
     except (redis.RedisError, OSError, TimeoutError, DatabaseError) as trouble:

@@ -42,6 +42,17 @@ def current_version(topic: Topic) -> int:
     return 0 if value is None else int(str(value))
 
 
+def followed(topic: Topic) -> bool:
+    """Tell whether any page follows the topic; a page that joins later asks for what it missed."""
+    prefix = settings.CHANNEL_LAYERS["default"]["CONFIG"]["prefix"]
+    return any(count for _, count in client().pubsub_numsub(f"{prefix}__group__{topic.group}"))
+
+
+def forget_sent(topic: Topic) -> None:
+    """Nobody follows the topic: whoever comes later begins with the newest entry."""
+    client().delete(f"mw-live:sent:{topic}")
+
+
 def last_sent(topic: Topic) -> int | None:
     """Number of the newest chronicle entry that was sent to this topic."""
     value = client().get(f"mw-live:sent:{topic}")

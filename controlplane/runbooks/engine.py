@@ -9,6 +9,8 @@ execution, step and try, so they exist once however often a step is begun.
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from django.db import DatabaseError, transaction
@@ -25,8 +27,12 @@ from controlplane.runs.leases import Lease, Look, give_back, take
 
 log = logging.getLogger(__name__)
 
-LEASE_S = 5.0
-"""A dead worker keeps an execution from going on no longer than this."""
+LEASE_S = 1.5
+"""A dead worker keeps an execution from going on no longer than this; with a look each second it is 2.5 s.
+
+Every transition renews the lease. A worker that is slower between two of them than this may be
+overtaken, and then writes nothing more; inside of one the row is locked, so nobody can.
+"""
 MAX_TURNS = 64
 """More turns in one go than any runbook needs; what is left waits for the next wake-up."""
 
@@ -51,7 +57,7 @@ def advance(execution_id: int, owner: str, now: datetime) -> Look:
 def _turn(lease: Lease, now: datetime) -> bool:
     """Make one transition; say whether another may follow at once."""
     try:
-        with transaction.atomic():
+        with _timed(lease), transaction.atomic():
             turn = _read(lease, now)
             return turn is not None and _transition(turn)
     except (DatabaseError, LeaseLost):
@@ -63,12 +69,22 @@ def _turn(lease: Lease, now: datetime) -> bool:
         return _broken(lease, now, f"internal error ({type(error).__name__})")
 
 
+@contextmanager
+def _timed(lease: Lease) -> Iterator[None]:
+    """Code of a step that runs longer than a lease keeps others waiting at the row: that must be seen."""
+    began = lease.held_s()
+    yield
+    took = lease.held_s() - began
+    if took > LEASE_S:
+        log.warning("a turn of %s took %.1f s, longer than its lease", lease.owner, took)
+
+
 def _read(lease: Lease, now: datetime) -> Turn | None:
     execution: Execution = lease.locked("run", "incident__run")
     if execution.state not in WORKING:
         return None
     runbook = registry.of(execution)
-    turn = Turn(execution, runbook, now, Book(now, "runbook", runbook.id))
+    turn = Turn(execution, runbook, now, Book(now, "runbook", runbook.id), lease=lease)
     tries = execution.steps.filter(index=execution.step_index, undo=turn.undoing)
     turn.step_run = tries.order_by("-try_number").first()
     if turn.undoing:

@@ -181,7 +181,9 @@ def _save(turn: Turn, state: str, *, wake_at: datetime | None, held_by: str = ""
     if execution.state != state:
         rules.check(execution.state, state)
     execution.state, execution.wake_at, execution.held_by = state, wake_at, held_by
+    if turn.lease is not None:
+        execution.lease_until = turn.lease.renewed()
     execution.save(update_fields=[
-        "state", "step_index", "context", "wake_at", "finished_at", "outcome", "held_by", "still_since",
+        "state", "step_index", "context", "wake_at", "finished_at", "outcome", "held_by", "still_since", "lease_until",
     ])  # fmt: skip
     shown(turn.incident)

@@ -7,9 +7,10 @@ learns whether somebody knocked, and then comes again with a fresh clock, so new
 that arrives while it finishes does not wait for the next timer.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
+from time import monotonic
 from typing import Any
 
 from django.db import models
@@ -46,6 +47,18 @@ class Lease:
     owner: str
     fence: int
     knocks: int
+    taken: datetime
+    seconds: float
+    since: float = field(default_factory=monotonic)
+    """Measured with a clock that only counts: how long the owner has been at it, whatever time it was."""
+
+    def held_s(self) -> float:
+        """Return for how long the row has been owned."""
+        return monotonic() - self.since
+
+    def renewed(self) -> datetime:
+        """Return until when the lease holds if it is renewed now; whoever saves the row writes it."""
+        return self.taken + timedelta(seconds=self.held_s() + self.seconds)
 
     def mine(self) -> "models.QuerySet[Any]":
         """Return the row as long as nobody else has claimed it."""
@@ -69,7 +82,7 @@ def take(rows: "models.QuerySet[Any]", owner: str, now: datetime, seconds: float
     until = now + timedelta(seconds=seconds)
     if rows.filter(free).update(owner=owner, lease_until=until, fence=F("fence") + 1):
         row = rows.filter(owner=owner).values("fence", "knocks").first()
-        return Lease(rows, owner, row["fence"], row["knocks"]) if row else None
+        return Lease(rows, owner, row["fence"], row["knocks"], now, seconds) if row else None
     rows.update(knocks=F("knocks") + 1)
     return None
 

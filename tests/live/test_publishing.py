@@ -19,6 +19,7 @@ def sent(monkeypatch):
     """What leaves, as (topic, envelope), with renderers that say which regions they were asked for."""
     left = []
     store.client().flushdb()
+    monkeypatch.setattr(store, "followed", lambda _: True)
     monkeypatch.setattr(publish, "send", lambda topic, envelope: left.append((str(topic), envelope)))
 
     def render(subject, regions, since):
@@ -124,3 +125,17 @@ def test_numbers_travel_apart_from_html():
         ["after", "content", "seq", "topic", "version"],
         ["seq", "series", "topic", "version"],
     ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_no_page_follows_is_not_rendered_and_what_one_follows_is(sent, monkeypatch):
+    monkeypatch.undo()
+    rendered = []
+    monkeypatch.setitem(registry._renderers, "incident", lambda *asked: rendered.append(asked) or Fragment(content="x"))
+    actions.touch("incident:7")
+    assert rendered == []
+    with store.client().pubsub() as page:
+        page.subscribe(f"mw-live__group__{Topic('incident', '7').group}")
+        page.get_message(timeout=2)
+        actions.touch("incident:7")
+    assert len(rendered) == 1
