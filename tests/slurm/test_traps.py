@@ -194,7 +194,7 @@ class TestSubmission:
         assert "if the job appears, it is cancelled" in outcome.output_tail
         data = site.exited()["data"]
         assert data["reason"] == "failed"
-        assert "sbatch gave no answer" in data["why"]
+        assert "Slurm gave no answer (sbatch gave no answer within 1 s)" in data["why"]
         wait_for(lambda: site.living() == [])
         assert lab.tool("squeue", "-h").splitlines() == []
 

@@ -8,7 +8,7 @@ from middlewatch_agent.launcher.base import RefusedError, StartRequest
 from middlewatch_agent.launcher.plan import attempt_record
 from middlewatch_agent.launcher.slurm import ends, hostlist, orders, script, states, view
 from middlewatch_agent.launcher.slurm.settings import SlurmConfig
-from middlewatch_agent.launcher.slurm.successors import may_begin
+from middlewatch_agent.launcher.slurm.successors import Wish, may_begin
 from middlewatch_agent.launcher.slurm.tools import Tools, UnknownError
 from middlewatch_agent.launcher.slurm.view import Job, Node
 from middlewatch_agent.launcher.slurm.world import World
@@ -99,14 +99,15 @@ def test_a_job_that_slurm_has_forgotten_ended_in_an_unknown_way(record):
 
 
 @pytest.mark.parametrize(
-    ("reason", "waited_s", "asked", "may"),
-    [("timeout", 0, False, True), ("preempted", 0, False, True), ("failed", 0, False, None),
-     ("failed", 60, False, True), ("node_fail", 59, False, None), ("completed", 99, False, False),
-     ("killed", 99, False, False), ("timeout", 99, True, False)],
+    ("reason", "waited_s", "order_s", "may"),
+    [("timeout", 0, 0, True), ("preempted", 0, 0, True), ("failed", 999, 0, None), ("failed", 59, 60, None),
+     ("node_fail", 60, 60, True), ("completed", 99, 60, False), ("killed", 99, 60, False)],
 )  # fmt: skip
-def test_whether_a_successor_goes_on_depends_on_how_the_attempt_ended(record, reason, waited_s, asked, may):
-    record.stop_asked = asked
-    assert may_begin(record, reason, waited_s, 60) is may
+def test_whether_a_successor_goes_on_depends_on_how_the_attempt_ended(record, reason, waited_s, order_s, may):
+    assert may_begin(record, Wish(), reason, waited_s, order_s) is may
+    assert not may_begin(record, Wish(held=True), reason, waited_s, order_s)
+    record.stop_asked = True
+    assert may_begin(record, Wish(), reason, waited_s, order_s) is False
 
 
 def test_a_batch_job_is_never_requeued_and_quotes_what_it_is_given(settings):

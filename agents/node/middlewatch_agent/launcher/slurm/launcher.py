@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class SlurmLauncher:
 
     def _submit(self, record: AttemptRecord) -> None:
         starting.submit(self._site, record)
-        starting.known(lambda: self._waiting.follow(record))
+        self._waiting.follow(record.run)
 
     def stop(self, run: str, attempt: int, *, grace_s: float | None) -> Stopped:
         """Ask, then force every process of an attempt to end, fence the nodes that cannot tell, and prove the rest."""
@@ -112,20 +113,21 @@ class SlurmLauncher:
 
     def take_up(self, *, now_ms: int) -> None:
         """Finish starts that were cut short; an old one is given up, and its job cancelled where there is one."""
+        self._site.world.look(now_ms)
         with self._lock:
             for record in self._site.newest():
-                if record.state == "starting":
-                    self._finish_start(record, now_ms)
+                self._finish_start(record, now_ms)
 
     def _finish_start(self, record: AttemptRecord, now_ms: int) -> None:
+        """Submit what an earlier life could not, as soon as Slurm answers."""
+        if record.state != "starting":
+            return
         young = now_ms - record.started_at_ms <= RESUME_START_MS and not record.stop_asked
-        try:
-            if young:
+        with suppress(StartError):  # told like any other end
+            if young and self._site.world.looked_ms is not None:
                 self._submit(record)
-            else:
+            elif not young:
                 starting.give_up(self._site, record, "the launcher died while it started the attempt")
-        except StartError:
-            return  # told like any other end, or tried again by the next life
 
     def close(self) -> None:
         """Hold nothing: jobs are Slurm's."""
@@ -146,6 +148,8 @@ class SlurmLauncher:
         if not self._site.world.look(now_ms):
             return []
         with self._lock:
+            for record in self._site.newest():
+                self._finish_start(record, now_ms)
             self._cancel_strays()
             self._waiting.tend(now_ms)
             due = [report for record in self._site.newest() for report in self._reports(record, now_ms)]

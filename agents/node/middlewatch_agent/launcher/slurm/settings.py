@@ -39,7 +39,7 @@ class SlurmConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     """How long after SIGKILL a node may take to tell the end of its processes before it is fenced."""
     fence_most: Annotated[int, msgspec.Meta(ge=0, le=1024)] = 4
     """How many nodes one stop may fence; where more are silent the stop fails, and a later one may find fewer."""
-    order_s: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 60.0
-    """How long a successor that could begin waits for the control plane's word after a fault."""
+    order_s: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0
+    """How long after a fault a successor waits for a word before it goes on without one; 0: for ever."""
     ports: tuple[Port, Port] = (20_000, 29_999)
     """First and last port of which rank 0 of an attempt listens on one."""

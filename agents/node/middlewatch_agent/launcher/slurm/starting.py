@@ -36,11 +36,11 @@ def lay_out(site: Site, request: StartRequest, exclude: Sequence[str], *, now_ms
 def submit(site: Site, record: AttemptRecord) -> None:
     """Submit the job, or take up the one that an earlier try has left. Raises StartError."""
     mark = site.mark(record.run, record.attempt)
-    found = [job for job in known(site.tools.jobs) if job.comment == mark]
     try:
+        found = [job for job in site.tools.jobs() if job.comment == mark]
         record.job = found[0].job_id if found else site.submit(record.run, _job(site, record, mark))
     except UnknownError as error:
-        give_up(site, record, f"sbatch gave no answer ({error}); if the job appears, it is cancelled")
+        give_up(site, record, f"Slurm gave no answer ({error}); if the job appears, it is cancelled")
     except (ToolError, OSError) as error:
         give_up(site, record, f"could not be submitted: {error}")
     record.state = "running"

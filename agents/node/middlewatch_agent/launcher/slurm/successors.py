@@ -29,6 +29,9 @@ class Wish(msgspec.Struct, kw_only=True):
     count: int = 0
     exclude: list[str] = []
     held: bool = False
+    """Somebody wants the waiting jobs held."""
+    paused: bool = False
+    """They are held because the attempt was ended on purpose; the next one that is started lets them go."""
 
 
 class Wishes:
@@ -60,18 +63,23 @@ def begun(jobs: Mapping[str, Job], mark: str, orders: Path) -> list[Job]:
     return [job for job in found if not os.path.exists(orders / f"{job.job_id}.json")]  # noqa: PTH110
 
 
-def may_begin(before: AttemptRecord, reason: str, waited_s: float, order_s: float) -> bool | None:
-    """Whether a successor goes on after an attempt that ended so; None: not yet, the control plane may have a word.
+def may_begin(before: AttemptRecord, wish: Wish, reason: str, waited_s: float, order_s: float) -> bool | None:
+    """Whether a successor goes on after an attempt that ended so; None: not now.
 
-    After a fault the control plane restarts the run itself, on nodes of its choice, and
-    this successor then goes. Where it has not spoken for `order_s`, it is likely gone
-    too, and the run goes on without it.
+    After a fault whoever watches restarts the run on nodes of his choice, and this
+    successor makes way. Only where the owner has set `order_s` does the run go on without
+    a word: nobody may have approved it, and an operator may have put the run on hold.
     """
     if before.stop_asked or reason in NEVER:
         return False
-    if reason in AT_ONCE or waited_s >= order_s:
-        return True
-    return None
+    if wish.held:
+        return None
+    return True if reason in AT_ONCE or 0 < order_s <= waited_s else None
+
+
+def is_astray(job: Job, record: AttemptRecord, wish: Wish) -> bool:
+    """Whether a waiting job does not follow the attempt, or could be put on a node that is excluded."""
+    return record.job not in job.follows or set(job.excluded) != set(wish.exclude)
 
 
 def rechain(tools: Tools, jobs: Sequence[Job], record: AttemptRecord, exclude: Sequence[str]) -> None:

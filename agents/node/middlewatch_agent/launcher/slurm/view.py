@@ -6,6 +6,7 @@ raw wait status. The JSON of nodes differs so much that the lines of `scontrol`,
 in all versions, are read instead.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ SIGNAL_BASE = 128
 SAVED = 85
 """Exit code of a batch script of ours whose ranks ended well because they were asked to: they are not finished."""
 MAX_TEXT = 200
+AFTER = re.compile(r"afterany:(\d{1,12})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class Job:
     reason: str = ""
     nodes: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()
+    """The jobs that it depends on and that have not ended."""
     exit_code: int | None = None
     submitted_s: int = 0
     ends_s: int = 0
@@ -75,6 +79,7 @@ def job_of(raw: Mapping[str, Any]) -> Job:
         reason=_text(raw.get("state_reason")).removeprefix("None"),
         nodes=_nodes(nodes),
         excluded=_nodes(raw.get("excluded_nodes")),
+        follows=tuple(AFTER.findall(str(raw.get("dependency") or ""))),
         exit_code=exit_code,
         submitted_s=_number(raw.get("submit_time")),
         ends_s=_number(raw.get("end_time")),

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from middlewatch_agent.launcher import plan, scanning
 from middlewatch_agent.launcher.base import RefusedError, StartError, StartRequest
 from middlewatch_agent.launcher.records import AttemptRecord
@@ -11,7 +13,7 @@ from middlewatch_agent.launcher.slurm import ends, orders, script, successors
 from middlewatch_agent.launcher.slurm.site import Site
 from middlewatch_agent.launcher.slurm.successors import Wish, Wishes
 from middlewatch_agent.launcher.slurm.tools import ToolError, UnknownError
-from middlewatch_agent.launcher.slurm.view import Job
+from middlewatch_agent.launcher.slurm.view import PENDING, Job
 
 log = logging.getLogger(__name__)
 
@@ -32,21 +34,18 @@ class Waiting:
         record = self._site.records.newest(run)
         if count and (record is None or record.state != "running"):
             raise RefusedError(f"run {run} has no job that another could follow")
-        self._wishes.save(run, Wish(count=count, exclude=sorted(exclude), held=self._wishes.of(run).held))
+        wish = self._wishes.of(run)
+        self._wishes.save(run, replace(wish, count=count, exclude=sorted(exclude)))
         self._match(run, self._fresh())
         return {"successors": [job.job_id for job in self._queue(run, self._fresh())]}
 
     def hold(self, run: str, *, held: bool) -> dict[str, object]:
         """Hold or release every job of a run that waits; the place in the queue stays."""
-        wish = self._wishes.of(run)
-        self._wishes.save(run, Wish(count=wish.count, exclude=wish.exclude, held=held))
-        mark, act = (
-            self._site.mark(run, None).removesuffix(script.NEXT),
-            self._site.tools.hold if held else self._site.tools.release,
-        )
-        found = [job for job in self._fresh().values() if job.comment.startswith(mark) and job.state == "PENDING"]
+        self._wishes.save(run, replace(self._wishes.of(run), held=held))
+        prefix = self._site.mark(run, None).removesuffix(script.NEXT)
+        found = [job for job in self._fresh().values() if job.comment.startswith(prefix) and job.state == PENDING]
         for job in found:
-            act(job.job_id)
+            (self._site.tools.hold if held else self._site.tools.release)(job.job_id)
         return {"held" if held else "released": [job.job_id for job in found]}
 
     # what follows from attempts
@@ -61,19 +60,16 @@ class Waiting:
 
     def make_way(self, run: str) -> None:
         """Let an attempt that was asked for have the nodes of a successor that began without knowing what it is."""
-        self.each(
-            successors.begun(self._fresh(), self._site.mark(run, None), self._site.orders), self._site.tools.cancel
-        )
+        self.each(self._begun(run, self._fresh()), self._site.tools.cancel)
 
-    def follow(self, record: AttemptRecord) -> None:
-        """Let the waiting jobs follow a new attempt."""
-        jobs, wish = self._queue(record.run, self._fresh()), self._wishes.of(record.run)
-        successors.rechain(self._site.tools, jobs, record, wish.exclude)
-        if not wish.held:
-            self.each(jobs, self._site.tools.release)
+    def follow(self, run: str) -> None:
+        """Let the waiting jobs follow a new attempt; what cannot be done now is done at a later look."""
+        with suppress(UnknownError, ToolError):
+            self._match(run, self._fresh())
 
     def pause(self, run: str) -> None:
-        """Keep the waiting jobs from beginning when the attempt is ended on purpose; one that does is cancelled."""
+        """Keep the waiting jobs from beginning until an attempt is started again; one that does begin is cancelled."""
+        self._wishes.save(run, replace(self._wishes.of(run), paused=True))
         with suppress(UnknownError, ToolError):
             self.each(self._queue(run, self._fresh()), self._site.tools.hold)
 
@@ -86,24 +82,26 @@ class Waiting:
                 log.warning("The queue of run %s could not be kept: %s", record.run, error)
 
     def _tend(self, record: AttemptRecord, now_ms: int) -> None:
-        site, job = self._site, self._site.job_of(record)
+        job = self._site.job_of(record)
         if job is not None and job.active and record.state == "running":
-            self.each(successors.begun(site.world.jobs, site.mark(record.run, None), site.orders), site.tools.cancel)
-            self._match(record.run, site.world.jobs)
-            return
-        if job is None or not record.exited_told:
-            return
-        reason = str(ends.exited(record, job, "")["reason"])
-        for waits in successors.begun(site.world.jobs, site.mark(record.run, None), site.orders):
-            waited_s = (now_ms - self._begun_ms.setdefault(waits.job_id, now_ms)) / 1000
-            may = successors.may_begin(record, reason, waited_s, site.config.slurm.order_s)
-            if may is None:
+            self.each(self._begun(record.run, self._site.world.jobs), self._site.tools.cancel)
+            self._match(record.run, self._site.world.jobs)
+        elif job is not None and record.exited_told:
+            self._carry_on(record, str(ends.exited(record, job, "")["reason"]), now_ms)
+
+    def _carry_on(self, record: AttemptRecord, reason: str, now_ms: int) -> None:
+        """Decide on the successors of an attempt that has ended."""
+        wish, tools = self._wishes.of(record.run), self._site.tools
+        for job in self._begun(record.run, self._site.world.jobs):
+            waited_s = (now_ms - self._begun_ms.setdefault(job.job_id, now_ms)) / 1000
+            may = successors.may_begin(record, wish, reason, waited_s, self._site.config.slurm.order_s)
+            if may is None or (may and self._order(record, job, now_ms)):
                 return
-            if may and self._order(record, waits, now_ms):
-                return
-            site.tools.cancel(waits.job_id)
-        if reason in successors.NEVER:
-            self.each(self.queued(record.run), site.tools.cancel if reason == "completed" else site.tools.hold)
+            tools.cancel(job.job_id)
+        if reason == "completed":
+            self.each(self.queued(record.run), tools.cancel)
+        elif reason in successors.NEVER and not wish.paused:
+            self.pause(record.run)
 
     def _order(self, before: AttemptRecord, job: Job, now_ms: int) -> bool:
         """Make a job that has begun the run's next attempt; False where Slurm put it on nodes that are not ours."""
@@ -131,21 +129,30 @@ class Waiting:
     def _queue(self, run: str, jobs: Mapping[str, Job]) -> list[Job]:
         return successors.waiting(jobs, self._site.mark(run, None))
 
+    def _begun(self, run: str, jobs: Mapping[str, Job]) -> list[Job]:
+        return successors.begun(jobs, self._site.mark(run, None), self._site.orders)
+
     def _match(self, run: str, jobs: Mapping[str, Job]) -> None:
-        """Submit what is missing at the end of the chain, cancel what is too much, and keep off what is excluded."""
+        """Let the queue be as it is wanted: so many jobs, in a chain behind the attempt's, and off what is excluded."""
         record, wish, queue = self._site.records.newest(run), self._wishes.of(run), self._queue(run, jobs)
         if record is None:
             return
         self.each(queue[wish.count :], self._site.tools.cancel)
         queue = queue[: wish.count]
-        for job in queue:
-            if set(job.excluded) != set(wish.exclude):
-                self._site.tools.update_job(job.job_id, excnodelist=",".join(wish.exclude))
+        if any(successors.is_astray(job, record, wish) for job in queue):
+            successors.rechain(self._site.tools, queue, record, wish.exclude)
+        self._go_on(run, wish, queue)
         ahead = [record.job, *(job.job_id for job in queue[-1:])]
         for _ in range(wish.count - len(queue)):
             ahead = [record.job, self._site.submit(run, self._successor(record, wish, ahead))]
             if wish.held:
                 self._site.tools.hold(ahead[-1])
+
+    def _go_on(self, run: str, wish: Wish, queue: list[Job]) -> None:
+        """Release what a stop has held, unless somebody wants it held."""
+        if wish.paused:
+            self._wishes.save(run, replace(wish, paused=False))
+            self.each([] if wish.held else queue, self._site.tools.release)
 
     def _successor(self, record: AttemptRecord, wish: Wish, after: list[str]) -> script.Job:
         return script.Job(
