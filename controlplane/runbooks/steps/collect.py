@@ -59,12 +59,11 @@ class Collect(Step):
 
 
 def _found(turn: Turn) -> dict[str, Any]:
-    """Count the answers, and keep with the incident who stood where."""
+    """Count the answers, and keep with the incident who stood where, if any rank could still be looked at."""
     attempt = turn.execution.attempt
     groups = stacks.look(turn.run.name, attempt, since=turn.tried.started_at, asked=_asked(turn))
-    if groups:
-        stacks.keep(turn.incident, attempt, groups, turn.now)
     if any(group.frames for group in groups):
+        stacks.keep(turn.incident, attempt, groups, turn.now)
         key = f"stacks:{turn.execution.step_index}"
         turn.tell("finding", sentence(groups), key=key, data={"attempt": attempt})
     return _tally(turn)
