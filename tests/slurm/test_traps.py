@@ -226,6 +226,15 @@ class TestEndInSight:
         assert notice["what"] == "allocation_end"
         assert 0 < notice["ends_at_ms"] / 1000 - time.time() < 70
 
+    def test_a_planned_maintenance_is_announced(self, site, lab):
+        lab.tool("scontrol", "create", "reservation", "ReservationName=fans", "StartTime=now+600", "Duration=30",
+                 "Nodes=n[3-4]", "Users=root", "Flags=MAINT")  # fmt: skip
+        notice = site.told("capacity.notice")["data"]
+        lab.tool("scontrol", "delete", "ReservationName=fans")
+        assert (notice["what"], notice["nodes"]) == ("maintenance", ["n3", "n4"])
+        assert 500 < notice["begins_at_ms"] / 1000 - time.time() < 700
+        assert notice["ends_at_ms"] - notice["begins_at_ms"] == 30 * 60_000
+
     def test_a_preempted_job_saves_too(self, site, lab):
         self.configure(site, "save_s = 60", 'partition = "main"')
         site.start()

@@ -173,6 +173,9 @@ class StandInTools:
     def nodes(self):
         return [Node(name="n1", state="idle")]
 
+    def maintenances(self):
+        return []
+
 
 def test_a_silent_controller_leaves_the_picture_and_a_minute_later_counts_as_not_seen(monkeypatch):
     tools = StandInTools()

@@ -202,6 +202,7 @@ class SlurmLauncher:
 
     def _states(self, now_ms: int) -> Iterator[tuple[str, Notice]]:
         yield from states.of_nodes(self._site.world.nodes, self._site.config.nodes)
+        yield from states.of_maintenances(self._site.world.maintenances)
         for record in self._site.newest():
             job, queue = self._site.job_of(record), self._waiting.queued(record.run)
             if job is not None and (job.active or not record.exited_told):

@@ -7,7 +7,7 @@ from typing import Any
 from middlewatch_agent.launcher.base import Notice
 from middlewatch_agent.launcher.records import AttemptRecord
 from middlewatch_agent.launcher.slurm import ends, nodes
-from middlewatch_agent.launcher.slurm.view import PENDING, RUNNING, Job, Node
+from middlewatch_agent.launcher.slurm.view import PENDING, RUNNING, Job, Maintenance, Node
 
 EVERY_MS = 60_000
 MAX_KNOWN = 65_536
@@ -48,6 +48,18 @@ def _owner(node: Node) -> str:
     if node.state not in nodes.OUT:
         return ""
     return ends.OURS if nodes.is_ours(node) else node.owner
+
+
+def of_maintenances(planned: Iterable[Maintenance]) -> Iterator[tuple[str, Notice]]:
+    """The `capacity.notice` of each announced maintenance."""
+    for one in planned:
+        data = {
+            "what": "maintenance",
+            "nodes": list(one.nodes),
+            "begins_at_ms": round(one.begins_s * 1000),
+            "ends_at_ms": round(one.ends_s * 1000),
+        }
+        yield f"maintenance:{one.name}", Notice(kind="capacity.notice", data=data)
 
 
 def of_attempt(record: AttemptRecord, job: Job, by: str, successors: int, now_ms: int) -> Iterator[tuple[str, Notice]]:

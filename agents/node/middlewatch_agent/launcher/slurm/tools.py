@@ -15,7 +15,7 @@ from typing import Any
 
 from middlewatch_agent.launcher.slurm import view
 from middlewatch_agent.launcher.slurm.settings import SlurmConfig
-from middlewatch_agent.launcher.slurm.view import Job, Node
+from middlewatch_agent.launcher.slurm.view import Job, Maintenance, Node
 
 MAX_OUTPUT = 256 << 20
 MAX_WORDS = 400
@@ -55,6 +55,12 @@ class Tools:
         """Every node. Raises UnknownError or ToolError."""
         lines = self._run("scontrol", "-o", "show", "node").splitlines()
         return [view.node_of(line) for line in lines if line.startswith("NodeName=")]
+
+    def maintenances(self) -> list[Maintenance]:
+        """Every announced maintenance. Raises UnknownError or ToolError."""
+        lines = self._run("scontrol", "-o", "show", "reservation").splitlines()
+        found = (view.maintenance_of(line) for line in lines if line.startswith("ReservationName="))
+        return [one for one in found if one]
 
     def kill_wait_s(self) -> float:
         """How long Slurm itself waits between SIGTERM and SIGKILL. Raises UnknownError or ToolError."""

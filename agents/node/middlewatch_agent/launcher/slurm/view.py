@@ -9,6 +9,7 @@ in all versions, are read instead.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from middlewatch_agent.launcher.slurm import hostlist
@@ -63,6 +64,16 @@ class Node:
     answers: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """A reservation during which nodes will be away."""
+
+    name: str
+    nodes: tuple[str, ...]
+    begins_s: float
+    ends_s: float
+
+
 def job_of(raw: Mapping[str, Any]) -> Job:
     """Read an entry of `squeue --json`."""
     words = _words(raw.get("job_state"))
@@ -102,6 +113,16 @@ def node_of(line: str) -> Node:
         owner=by.partition("@")[0].strip()[:MAX_TEXT],
         answers="not_responding" not in words,
     )
+
+
+def maintenance_of(line: str) -> Maintenance | None:
+    """Read a line of `scontrol -o show reservation`; None for a reservation that is no maintenance."""
+    fields = dict(part.split("=", 1) for part in line.split() if "=" in part)
+    if "MAINT" not in fields.get("Flags", "").split(","):
+        return None
+    begins, ends = (datetime.fromisoformat(fields[name]).timestamp() for name in ("StartTime", "EndTime"))
+    nodes = tuple(hostlist.expand(fields.get("Nodes", "").replace("(null)", "")))
+    return Maintenance(name=fields["ReservationName"], nodes=nodes, begins_s=begins, ends_s=ends)
 
 
 def _node_state(words: Sequence[str]) -> str:

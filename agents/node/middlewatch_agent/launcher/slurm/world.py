@@ -8,15 +8,16 @@ controller that does answer has not known it for a while.
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from middlewatch_agent.launcher.slurm.tools import ToolError, Tools, UnknownError
-from middlewatch_agent.launcher.slurm.view import Job, Node
+from middlewatch_agent.launcher.slurm.view import Job, Maintenance, Node
 
 log = logging.getLogger(__name__)
 
 FORGOTTEN_MS = 10_000
+PLAN_MS = 60_000
 BLIND_S = 60.0
 """Without an answer for so long the launcher tells that it does not see the scheduler."""
 
@@ -28,11 +29,13 @@ class World:
         """Know nothing yet."""
         self.jobs: Mapping[str, Job] = {}
         self.nodes: Mapping[str, Node] = {}
+        self.maintenances: Sequence[Maintenance] = ()
         self.looked_ms: int | None = None
         """When the picture was taken; None while there is none."""
         self._tools = tools
         self._poll_ms = round(poll_s * 1000)
         self._tried_ms: int | None = None
+        self._plan_ms = -PLAN_MS
         self._missing: dict[str, int] = {}
         self._lock = threading.Lock()
         self._answered = time.monotonic()
@@ -46,6 +49,7 @@ class World:
             self._tried_ms = now_ms
             try:
                 jobs, nodes = self._tools.jobs(), self._tools.nodes()
+                self._read_plan(now_ms)
             except (UnknownError, ToolError) as error:
                 self._blind(str(error))
                 return False
@@ -53,6 +57,11 @@ class World:
             self.nodes = {node.name: node for node in nodes}
             self.looked_ms, self._answered, self._why = now_ms, time.monotonic(), ""
             return True
+
+    def _read_plan(self, now_ms: int) -> None:
+        """Ask for maintenances too, which are planned days ahead, once a minute."""
+        if now_ms - self._plan_ms >= PLAN_MS:
+            self.maintenances, self._plan_ms = self._tools.maintenances(), now_ms
 
     def hurry(self) -> None:
         """Let the next look be a new one: something was just done."""
