@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from controlplane.incidents.models import Incident
-from controlplane.runbooks import approvals, switches
-from controlplane.runbooks.models import Approval, Execution, ExecutionState
+from controlplane.runbooks import approvals, registry, switches
+from controlplane.runbooks.models import Approval, Execution, ExecutionState, StepRun
+from controlplane.web.read import approval as read
 from tests.web.world import build, person
 
 pytestmark = pytest.mark.django_db
@@ -112,3 +113,52 @@ def test_while_automation_is_off_no_yes_is_offered(client, world, paths):
     assert "bo switched automation off everywhere" in html
     client.post(f"{paths[1]}approve/", {"word": "llama-70b-v3"})
     assert _state() == ExecutionState.PROPOSED
+
+
+@pytest.fixture
+def asked(world):
+    """A planned change that waits for a person's word."""
+    Execution.objects.all().delete()
+    runbook = registry.runbook("planned-change")
+    place = next(place for place, step in enumerate(runbook.steps) if step.action.name == "await_person")
+    made = Execution.objects.create(
+        runbook=runbook.id, version=runbook.version, digest=runbook.digest, incident=world.incident, run=world.run,
+        attempt=2, state="waiting", step_index=place, created_at=world.now, key="planned",
+    )  # fmt: skip
+    StepRun.objects.create(
+        execution=made, index=place, name=runbook.steps[place].name, state="waiting", started_at=world.now,
+        deadline=world.now + timedelta(days=1),
+        intent={"question": "Is <b>it</b> applied?", "answers": ["go on", "leave it stopped"]},
+    )  # fmt: skip
+    return made
+
+
+def test_what_a_step_asks_people_stands_on_both_pages_and_is_answered_once(client, world, asked):
+    _as(client, "operator")
+    own, incident = f"/executions/{asked.pk}/", f"/incidents/{world.incident.pk}/"
+    for path in (own, incident):
+        html = client.get(path).content.decode()
+        assert "Is &lt;b&gt;it&lt;/b&gt; applied?" in html
+        assert '<button name="answer" value="leave it stopped">' in html
+    assert 'href="#approval"' in html
+    client.post(f"{own}answer/", {"answer": "go on", "note": "firmware 7"})
+    asked.refresh_from_db()
+    step = next(iter(asked.context["answers"].values()))
+    assert (step["answer"], step["by"], step["note"]) == ("go on", "operator", "firmware 7")
+    assert "Is &lt;b&gt;it" not in client.get(incident).content.decode()
+
+
+def test_an_answer_that_was_not_offered_or_not_allowed_is_none(client, world, asked):
+    own = f"/executions/{asked.pk}/answer/"
+    html = _as(client, "operator").post(own, {"answer": "explode"}, headers=HTMX).content.decode()
+    assert "answer: must be one of go on, leave it stopped" in html
+    _as(client, "responder").post(own, {"answer": "go on"})
+    asked.refresh_from_db()
+    assert "answers" not in asked.context
+
+
+def test_pages_of_others_learn_that_one_of_two_agreed(world):
+    Approval.objects.update(persons=2)
+    before = read.signature(world.execution)
+    approvals.approve(world.execution, "ana", world.now)
+    assert read.signature(world.execution) != before

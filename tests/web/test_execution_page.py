@@ -2,8 +2,9 @@
 
 import pytest
 
+from controlplane.checkpoints.models import Checkpoint
 from controlplane.fleet.models import Command, Node
-from controlplane.runbooks import registry
+from controlplane.runbooks import answering, engine, registry, starting
 from controlplane.runbooks.definitions import keep
 from controlplane.runbooks.models import Definition, Execution, StepRun
 from tests.web.world import build, person
@@ -112,3 +113,25 @@ def test_where_nothing_was_begun_nothing_can_be_taken_back(page, world):
 def test_what_a_responder_may_not_do_to_an_execution_names_the_role(client, page, world):
     client.force_login(person("rea", "responder"))
     assert page().count("needs the role operator") == 3
+
+
+def test_what_a_runbook_asks_is_answered_on_the_page_by_who_may(client, page, world):
+    execution = starting.start("numerical-hold", _free(world), "ana", world.now, {"hypothesis": "a <b>bad</b> batch"})
+    engine.advance(execution.pk, "test", world.now)
+    address = f"/executions/{execution.pk}/"
+    html = client.get(address).content.decode()
+    assert "is held for its numbers (a &lt;b&gt;bad&lt;/b&gt; batch)" in html
+    assert 'name="answer" value="go on as it is"' in html
+    client.force_login(person("rea", "responder"))
+    assert "needs the role operator" in client.get(address).content.decode()
+    client.force_login(person("bo"))
+    client.post(f"{address}answer/", {"answer": "go on as it is", "note": "seen before"})
+    assert answering.answer_to(Execution.objects.get(pk=execution.pk), "await_person").note == "seen before"
+    assert 'name="answer"' not in client.get(address).content.decode()
+
+
+def _free(world):
+    """A run that no execution works on, with a checkpoint to pin."""
+    Execution.objects.update(state="succeeded")
+    Checkpoint.objects.get_or_create(run=world.run, step=5, defaults={"state": "complete", "completed_at": world.now})
+    return world.run

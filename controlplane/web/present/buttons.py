@@ -33,9 +33,9 @@ def _button(act: str, may: May, label: str, icon: str, url: str, *, why_not: str
     return Button(label=label, icon=icon, url=url, why_not=why_not or needs(act, may), look=look)
 
 
-def thumb(incident: Incident, execution: Execution | None, may: May) -> list[Button]:
-    """Offer the two acts of 3 am: acknowledge, and stop the machine from going on."""
-    if execution is not None and execution.state == ExecutionState.PROPOSED:
+def thumb(incident: Incident, execution: Execution | None, may: May, *, asks: bool = False) -> list[Button]:
+    """Offer the two acts of 3 am: acknowledge, and stop the machine from going on, or answer what it `asks`."""
+    if asks or (execution is not None and execution.state == ExecutionState.PROPOSED):
         decide = Button(label="Decide", icon="question", url="#approval", look="first", link=True)
         return [replace(_acknowledge(incident, may), look=""), decide]
     return [_acknowledge(incident, may), pause(execution, may)]

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.domain.errors import Refused
-from controlplane.runbooks import approvals, gate, grounds, preview, registry
+from controlplane.runbooks import answering, approvals, gate, grounds, preview, registry
 from controlplane.runbooks.models import Approval, ApprovalState, Execution, ExecutionState
 from controlplane.web.present import buttons
 from controlplane.web.present.approval import Ask, ask
@@ -13,9 +13,11 @@ from controlplane.web.present.buttons import May
 
 
 def card(execution: Execution | None, may: May, now: datetime, *, viewer: str = "") -> dict[str, Any]:
-    """Read the approval card; empty when nothing waits for a person."""
-    if execution is None or execution.state != ExecutionState.PROPOSED:
-        return {"ask": None}
+    """Read the approval card, or what a step asks people; empty when nothing waits for a person."""
+    if execution is None:
+        return {}
+    if execution.state != ExecutionState.PROPOSED:
+        return {"question": _question(execution, may)}
     question = approvals.newest_of(execution)
     if question is not None and question.state not in (ApprovalState.OPEN, ApprovalState.LAPSED):
         question = None
@@ -23,6 +25,20 @@ def card(execution: Execution | None, may: May, now: datetime, *, viewer: str = 
     if not approve.why_not:
         approve = replace(approve, why_not=_barred(execution) or _said(question, viewer))
     return {"ask": _ask(execution, question, now), "approve": approve, "reject": reject}
+
+
+def _question(execution: Execution, may: May) -> dict[str, Any] | None:
+    """Read what a step of an execution asks people now."""
+    asked = answering.question(execution)
+    return {"asked": asked, "execution": execution.pk, "needs": buttons.needs("approve", may)} if asked else None
+
+
+def signature(execution: Execution) -> str:
+    """Name what the card depends on: whoever has the page open sees an answer of somebody else."""
+    if execution.state != ExecutionState.PROPOSED:
+        return str(execution.step_index)
+    newest = approvals.newest_of(execution)
+    return f"{newest.pk}.{newest.state}.{len(newest.answers)}" if newest else ""
 
 
 def _ask(execution: Execution, question: Approval | None, now: datetime) -> Ask:

@@ -113,7 +113,7 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
 
 def signature(incident: Incident, execution: Execution | None) -> str:
     """Name what the buttons depend on; a page fetches its own when this changes."""
-    going = f"{execution.pk}.{execution.state}" if execution else "none"
+    going = f"{execution.pk}.{execution.state}.{approval.signature(execution)}" if execution else "none"
     run = f"{incident.run.held}.{incident.run.mode}" if incident.run else ""
     return f"{incident.state}.{bool(incident.acknowledged_at)}.{going}.{run}.{incident.decision.get('held_by')}"
 
@@ -122,15 +122,16 @@ def acts(
     incident: Incident, execution: Execution | None, may: May, now: datetime, *, viewer: str = ""
 ) -> dict[str, Any]:
     """Read the buttons of one viewer."""
+    card = approval.card(execution, may, now, viewer=viewer)
     return {
         "incident": incident,
         "acts_signature": signature(incident, execution),
         "acts_url": True,
-        "thumb": buttons.thumb(incident, execution, may),
+        "thumb": buttons.thumb(incident, execution, may, asks=bool(card.get("question"))),
         "more": _more(incident, execution, may),
         "note_needs": "" if may("note") else str(least_role("note")),
         "now": now,
-        **approval.card(execution, may, now, viewer=viewer),
+        **card,
     }
 
 

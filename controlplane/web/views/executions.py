@@ -9,7 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from controlplane.domain.errors import Invalid, NotFound
-from controlplane.runbooks import actions
+from controlplane.runbooks import actions, answering
 from controlplane.runbooks.models import Execution
 from controlplane.watch import wake
 from controlplane.web.read import execution as read
@@ -33,6 +33,10 @@ def _reject(execution: Execution, form: QueryDict, by: str, now: datetime) -> No
     actions.reject(execution, by, now, form.get("why", "").strip()[:MAX_WHY], number=_number(form))
 
 
+def _answer(execution: Execution, form: QueryDict, by: str, now: datetime) -> None:
+    answering.answer(execution, form.get("answer", ""), by, now, form.get("note", ""))
+
+
 def _number(form: QueryDict) -> int | None:
     """Read which question was looked at; it may have been asked anew meanwhile."""
     text = form.get("number", "")
@@ -42,6 +46,7 @@ def _number(form: QueryDict) -> int | None:
 WORKS: Mapping[str, tuple[str, Work]] = {
     "approve": ("approve", _approve),
     "reject": ("reject", _reject),
+    "answer": ("approve", _answer),
     "pause": ("pause_runbook", lambda execution, _, by, now: actions.pause(execution, by, now)),
     "resume": ("resume_runbook", lambda execution, _, by, now: actions.resume(execution, by, now)),
     "stop": ("stop_runbook", lambda execution, _, by, now: actions.stop(execution, by, now)),
