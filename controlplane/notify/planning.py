@@ -27,7 +27,9 @@ from controlplane.notify.models import (
 )
 
 GATHER = timedelta(seconds=3)
-"""What happens within this time arrives together."""
+"""A message waits so long for more, anew with each that comes."""
+GATHER_MOST = timedelta(seconds=10)
+"""While a storm goes on, its first message leaves after this time."""
 APART = timedelta(seconds=60)
 """Least time between two messages to one place; what comes meanwhile is gathered."""
 AT_ONCE = 500
@@ -138,10 +140,19 @@ def _gathering(transport: Transport, call: Call, now: datetime) -> Message:
     mine = Message.objects.filter(transport=transport, loud=call.loud, kind=MessageKind.CALL)
     waiting = mine.select_for_update().filter(state=MessageState.PENDING).first()
     if waiting is not None:
-        return waiting
+        return _wait_on(waiting, now)
     last = mine.exclude(state=MessageState.SUPPRESSED).aggregate(at=Max("tried_at"))["at"]
     at = max(now + GATHER, last + APART) if last else now + GATHER
     return write(transport, MessageKind.CALL, f"{transport.pk}:{call.subject}", now, loud=call.loud, at=at)
+
+
+def _wait_on(message: Message, now: datetime) -> Message:
+    """Give a message that has just got more to tell a little longer."""
+    longer = max(message.next_at, min(now + GATHER, message.created_at + GATHER_MOST))
+    if longer != message.next_at:
+        message.next_at = longer
+        message.save(update_fields=["next_at"])
+    return message
 
 
 def write(transport: Transport, kind: MessageKind, thread: str, now: datetime, *, loud: bool, at: datetime) -> Message:

@@ -6,6 +6,7 @@ same, so a receiver that looks at it is told once.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -14,7 +15,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 
 from controlplane.access import links
-from controlplane.domain.errors import MiddlewatchError
+from controlplane.domain.errors import Invalid, MiddlewatchError
 from controlplane.domain.notify.retrying import Answer, Fate, next_try
 from controlplane.domain.notify.rules import weight
 from controlplane.domain.notify.text import LISTED, Told
@@ -25,7 +26,7 @@ from controlplane.notify.models import Call, Message, MessageKind, MessageState,
 from controlplane.notify.secrets import unseal
 from controlplane.notify.transports import SENDERS
 
-CLAIM = timedelta(seconds=60)
+CLAIM = timedelta(seconds=40)
 """Longer than the slowest transport takes; only then another sender may try."""
 AT_A_TIME = 2
 """Messages that one transport sends at once, so that a stalled receiver leaves senders for the others."""
@@ -167,10 +168,16 @@ def _record(message: Message, answer: Answer, text: str, now: datetime) -> None:
             state=state, next_at=again or now, ended_at=None if again else now, text=text[:WHY_MAX],
             why=answer.why[:WHY_MAX], proof=dict(answer.proof),
         )  # fmt: skip
-        for subject in message.mentions.values_list("call__subject", flat=True)[:SHOWN_AT_ONCE]:
-            live.touch(subject, urgent=False)
         if mine and state == MessageState.GIVEN_UP and message.kind == MessageKind.CALL:
             planning.hurry(message, now)
+    _show(message)
+
+
+def _show(message: Message) -> None:
+    """Bring the open pages of what was told up to date; what no page can show is none of ours."""
+    for subject in message.mentions.values_list("call__subject", flat=True)[:SHOWN_AT_ONCE]:
+        with suppress(Invalid):
+            live.touch(subject, urgent=False)
 
 
 def _suppress(message: Message, now: datetime) -> None:

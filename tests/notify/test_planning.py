@@ -39,6 +39,16 @@ def test_a_storm_arrives_as_one_message(night, receiver, transport, rule):
     assert receiver.json()["text"].startswith("40 incidents on 3 runs; the worst: ")
 
 
+def test_a_storm_that_takes_its_time_still_arrives_as_one_message_within_ten_seconds(night, receiver, transport, rule):
+    rule((0, transport()))
+    for number in range(9):
+        night.call(number)
+        night.until(night.second + 1)
+    assert receiver.got == []
+    night.until(12)
+    assert receiver.json()["text"].startswith("9 incidents")
+
+
 def test_a_storm_that_goes_on_arrives_once_a_minute(night, receiver, transport, rule):
     rule((0, transport()))
     for number in range(30):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from controlplane.notify import actions, planning, sending
+from controlplane.notify import actions, planning, registry, sending
 from controlplane.notify.models import Message, Transport
 from controlplane.notify.secrets import unseal
 
@@ -51,6 +51,12 @@ def test_a_sender_that_slept_past_its_claim_writes_nothing(receiver, message):
     sending._record(first, sending.Answer(fate=sending.Fate.NEVER, why="too late"), "", after(71))
     second.refresh_from_db()
     assert second.state == "delivered"
+
+
+def test_a_mistake_in_the_words_keeps_nobody_from_being_called(receiver, message, monkeypatch):
+    monkeypatch.setitem(registry._renderers, "incident", lambda _subject, _now: 1 / 0)
+    sending.send(message.pk, at(5))
+    assert receiver.json()["text"] == "Incident 1 needs attention."
 
 
 def test_two_senders_send_a_message_once(receiver, message):

@@ -50,6 +50,7 @@ def test_an_error_does_not_repeat_the_value_since_it_may_hold_a_password(monkeyp
         ("MIDDLEWATCH_LOG_LEVEL", "LOUD"),
         ("MIDDLEWATCH_LOG_FORMAT", "xml"),
         ("MIDDLEWATCH_DEBUG", "perhaps"),
+        ("MIDDLEWATCH_NOTIFY_ALLOW", "10.0.0.0/8; mail"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused(monkeypatch, variable, value):

@@ -15,7 +15,7 @@ from datetime import datetime
 from controlplane.domain.notify.retrying import Answer, Fate
 from controlplane.notify.letters import Letter
 
-LIMIT_S = 30.0
+LIMIT_S = 25.0
 SHOWN = 200
 TITLE_MAX = 120
 PROGRAM = (sys.executable, "-m", "controlplane.notify.appriser")
