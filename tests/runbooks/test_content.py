@@ -1,0 +1,108 @@
+"""What single shipped runbooks do beyond a plain restart."""
+
+import pytest
+
+from controlplane.domain.findings import Stage
+from controlplane.fleet import actions as fleet
+from controlplane.incidents.models import ActRecord
+from controlplane.quarantine.models import Freeze
+from controlplane.runbooks import starting
+from controlplane.runbooks.models import StepRun
+from tests.flows.conftest import trained
+from tests.flows.world import POLICY, Cluster
+from tests.runbooks.test_answers import tell
+
+pytestmark = pytest.mark.django_db
+
+
+def steps(execution):
+    return [(row.name, row.state) for row in StepRun.objects.filter(execution=execution).order_by("index", "pk")]
+
+
+def test_a_run_that_hangs_again_is_stopped_and_a_person_is_asked_about_the_restart():
+    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    cluster.save_every = 1000
+    for launches in (1, 2):
+        cluster.training = False
+        tell(cluster, "hang", entity=f"run {launches}", fingerprint="all_reduce")
+        cluster.until(lambda launches=launches: len(cluster.stops) == launches, limit=60)
+        cluster.training = True
+        if launches == 1:
+            cluster.until(lambda: cluster.run.executions.filter(state="succeeded").exists(), limit=60)
+    cluster.tick(5)
+    assert list(cluster.run.executions.order_by("pk").values_list("runbook", "state", "held_by")) == [
+        ("recover-hang", "succeeded", ""), ("stop-hang", "succeeded", ""), ("recover-hang", "proposed", "repeat"),
+    ]  # fmt: skip
+    assert len(cluster.launches) == 2
+    assert ActRecord.objects.filter(do="page").exists()
+
+
+def test_a_condemned_node_is_kept_out_before_the_attempt_is_stopped():
+    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    tell(cluster, "node_lost", entity="node:n02", weight=6.0)
+    cluster.until(lambda: cluster.stops, limit=10)
+    assert cluster.node("n02").state == "quarantined"
+    done = list(ActRecord.objects.filter(proposed=False).order_by("pk").values_list("do", flat=True))
+    assert done.index("quarantine") < done.index("kill")
+
+
+def test_after_the_loss_of_many_nodes_automation_takes_out_no_single_one_and_the_run_gets_smaller():
+    cluster = trained(Cluster(size=4, spares=0, policy={**POLICY, "nodes_least": 2}).build(), steps=6)
+    tell(cluster, "correlated_loss", entity="rack:r1", nodes=["n03", "n04"], domain="rack:r1")
+    cluster.until(Freeze.objects.exists, limit=10)
+    assert cluster.node("n03").state == "healthy"
+    cluster.rest(115)
+    assert len(cluster.launches) == 1
+    cluster.until(lambda: len(cluster.launches) == 2, limit=30)
+    assert cluster.launches[-1]["nodes"] == ["n01", "n02"]
+    assert (cluster.node("n03").state, cluster.node("n04").state) == ("suspect", "suspect")
+    cluster.until(lambda: cluster.incident().state != "open", limit=30)
+    assert steps(cluster.execution())[-1] == ("await_spares", "waiting")
+    assert any("the run may go on with 2 of 4 nodes" in line for line in cluster.told())
+    cluster.kill_rank(0)
+    cluster.until(lambda: len(cluster.launches) == 3, limit=40)
+    assert cluster.launches[-1]["nodes"] == ["n01", "n02"]
+
+
+def test_a_storage_that_answers_the_probes_but_not_the_launcher_is_waited_for():
+    cluster = trained(Cluster(size=2, spares=0).build(), steps=6)
+    cluster.fail_kinds["checkpoints.scan"] = "no answer from the file system"
+    tell(cluster, "storage_stall", entity="storage", answers=False)
+    cluster.kill_rank(0)
+    cluster.tick(5)
+    tell(cluster, "storage_stall", stage=Stage.CLEARED, entity="storage", answers=True)
+    cluster.tick(15)
+    assert cluster.execution().runbook == "storage-trouble"
+    assert cluster.stops == []
+    cluster.fail_kinds.clear()
+    cluster.until(lambda: len(cluster.launches) == 2, limit=90)
+
+
+def test_a_drill_refuses_what_the_run_cannot_afford_and_hurts_nobody():
+    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+
+    def refused():
+        execution = starting.start("fault-drill", cluster.run, "ana", cluster.now)
+        cluster.tick(2)
+        execution.refresh_from_db()
+        starting.tidy(cluster.now)
+        assert (execution.state, cluster.sent("ranks.stop").count()) == ("failed", 0)
+        return execution.outcome
+
+    fleet.hold_node("n03", held=True)
+    assert "0 spares are free and 1 are wanted" in refused()
+    fleet.hold_node("n03", held=False)
+    tell(cluster, "checkpoint_overdue", severity="warning")
+    assert "is not resolved" in refused()
+
+
+def test_a_drill_measures_what_the_run_answers_and_silences_only_the_run():
+    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    starting.start("fault-drill", cluster.run, "ana", cluster.now)
+    drill = cluster.execution()
+    cluster.until(lambda: len(cluster.launches) == 2, limit=40)
+    cluster.until(lambda: type(drill).objects.get(pk=drill.pk).state == "succeeded", limit=40)
+    found = type(drill).objects.get(pk=drill.pk).context
+    assert (found["named"], found["unattended"]) == ("crash no exit", True)
+    assert 0 <= found["detected_s"] < found["resumed_s"]
+    assert not ActRecord.objects.filter(do="page").exists()
