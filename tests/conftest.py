@@ -60,12 +60,16 @@ def django_db_setup(django_db_setup, django_db_blocker) -> Iterator[None]:
         )
 
 
+OUTSIDE = {"MIDDLEWATCH_NOTIFY_ALLOW": "127.0.0.1"}
+"""The plane may tell receivers on this machine."""
+
+
 @pytest.fixture(scope="session")
 def live_plane() -> Iterator[ControlPlane]:
     """A whole control plane with servers of its own: web, worker and beat as real processes."""
     with (
         temporary_home() as home,
-        ControlPlane(home, database_url="", redis_url="", durable=False, say=print) as plane,
+        ControlPlane(home, database_url="", redis_url="", durable=False, say=print, extra=OUTSIDE) as plane,
     ):
         yield plane
 

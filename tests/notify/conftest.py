@@ -51,6 +51,13 @@ class Receiver:
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
     @property
     def url(self):
         return f"http://127.0.0.1:{self.server.server_port}"
@@ -87,10 +94,8 @@ def floods(handler):
 
 @pytest.fixture
 def receiver():
-    made = Receiver()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+    with Receiver() as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)
