@@ -169,6 +169,12 @@ def test_a_responder_sees_which_role_a_start_needs(client, world, monkeypatch):
     assert client.post("/runbooks/roll-back/start/", {"run": world.run.name}).status_code == 403
 
 
+def test_a_question_of_a_runbook_is_shown_with_its_answers(page):
+    html = page("/runbooks/planned-change/")
+    assert "answers: go on / leave it stopped" in html
+    assert html.index("Start it by hand") < html.index("What it answers")
+
+
 def test_what_nobody_starts_by_hand_offers_no_form(page):
     assert "Start it by hand" not in page(f"/runbooks/{NAME}/")
 

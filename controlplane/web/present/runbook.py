@@ -126,6 +126,8 @@ def _bounds(spec: StepSpec) -> str:
 def _argument(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return " / ".join(map(str, value))
     return words.number(value) if isinstance(value, int | float) else str(value)
 
 
