@@ -1,5 +1,9 @@
 """A real agent process carries out what the control plane asks of it, and refuses what its own file leaves out."""
 
+import os
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -58,3 +62,16 @@ def test_a_node_that_only_looks_kills_nothing_whoever_asks(plane, cluster, tmp_p
         assert refused["state"] == "refused"
         assert 'commands = ["collect","ranks.stop"]' in refused["output_tail"]
         assert len(cluster.living()) == 1
+
+
+def test_a_job_that_knows_nothing_of_us_is_looked_at_and_stopped_all_the_same(plane, tmp_path):
+    watch = '[[watch]]\nrun = "legacy"\ncmdline = "unlikely-name-four"\n'
+    program = [sys.executable, "-S", "-c", "import time; 'unlikely-name-four'; time.sleep(60)"]
+    with subprocess.Popen(program, env={**os.environ, "RANK": "3"}) as job:
+        with AgentProcess(tmp_path / "n01", plane.url, config=watch):
+            plane.wait_kind("rank.started")
+            looked = ask(plane, "collect", run="legacy", attempt=1, what=["stacks"], budget_s=2)
+            assert looked["data"]["ranks"]["3"]["proc_state"] == "S"
+            ended = ask(plane, "ranks.stop", run="legacy", attempt=1, grace_s=5)
+            assert ended["data"]["ranks"]["3"]["ended"] == 1
+        assert job.wait() == -signal.SIGTERM

@@ -106,6 +106,10 @@ class Agent:
         """Settings."""
         return self._config
 
+    def found_ranks(self) -> Sequence[RankStatus]:
+        """Living ranks that were found by a pattern."""
+        return self._ranks.adopted()
+
     def emit(self, event: Mapping[str, Any], urgent: bool = False) -> None:  # noqa: FBT001, FBT002
         """Spool one event."""
         self._emit_all([event], urgent=urgent)

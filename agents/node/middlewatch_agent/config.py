@@ -23,7 +23,7 @@ DEFAULT_COMMANDS = (
     "collect", "attempt.start", "attempt.stop", "checkpoints.scan", "ranks.stop", "switch.arm", "switch.disarm",
     "check.run", "support.bundle", "job.hold", "job.release", "job.queue", "nodes.drain", "nodes.resume",
 )  # fmt: skip
-"""All kinds: each does only what this node's own files describe. `commands` in agent.toml narrows it."""
+"""All kinds that hurt nothing on purpose: each does only what this node's own files describe. `commands` narrows it."""
 MAX_CONFIG_BYTES = 1 << 20
 MAX_SOURCES = 32
 MAX_CHECKS = 64

@@ -4,12 +4,13 @@ The launcher and the collectors must run in a test with a ten-line stand-in, so
 they see this small interface and never the agent itself.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from middlewatch_agent.config import AgentConfig
+from middlewatch_agent.ranks.status import RankStatus
 
 FINAL_STATES = frozenset({"succeeded", "failed", "refused"})
 
@@ -64,6 +65,9 @@ class AgentContext(Protocol):
     @property
     def config(self) -> AgentConfig:
         """Settings of the agent; `config.launcher` is the path of launcher.toml or None."""
+
+    def found_ranks(self) -> Sequence[RankStatus]:
+        """Living ranks without a status file: of jobs that know nothing of us, found by the patterns of `[[watch]]`."""
 
     def emit(self, event: Mapping[str, Any], urgent: bool = False) -> None:  # noqa: FBT001, FBT002
         """Spool `{"kind", "run"?, "attempt"?, "rank"?, "at_ms"?, "data"}`; `at_ms` defaults to now.

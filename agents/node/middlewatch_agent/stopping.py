@@ -44,7 +44,8 @@ class Stopper:
             args = msgspec.convert(dict(command.args), RanksStopArgs)
         except msgspec.ValidationError as error:
             return Outcome(state="refused", output_tail=str(error))
-        forest = Forest(self._context.state_dir, args.run, args.attempt, args.ranks)
+        found = self._context.found_ranks
+        forest = Forest(self._context.state_dir, args.run, args.attempt, args.ranks, found)
         end(forest, args.grace_s)
         return self._outcome(forest)
 

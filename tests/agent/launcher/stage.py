@@ -36,6 +36,9 @@ class StandInContext:
         self.keys: set[str] = set()
         self.handlers: dict[str, Callable[[Command], Outcome]] = {}
 
+    def found_ranks(self):
+        return []
+
     def emit(self, event, urgent=False):  # noqa: FBT002, ARG002 (the agent's interface)
         self.events.append(dict(event))
 

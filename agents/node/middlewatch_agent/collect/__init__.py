@@ -41,7 +41,7 @@ class Collector:
             args = msgspec.convert(dict(command.args), CollectArgs)
         except msgspec.ValidationError as error:
             return Outcome(state="refused", output_tail=str(error))
-        ranks = list(live_ranks(self._context.state_dir / "ranks", args.run, args.attempt))
+        ranks = list(living(self._context, args.run, args.attempt))
         deadline = time.monotonic() + args.budget_s
         with ThreadPoolExecutor(max_workers=max(1, len(ranks)), thread_name_prefix="collect") as pool:
             answers = list(pool.map(lambda rank: self._look(rank, args, deadline), ranks))
@@ -53,6 +53,15 @@ class Collector:
             event = {"kind": kind, "run": rank.run, "attempt": rank.attempt, "rank": rank.rank, "data": data}
             self._context.emit(event, urgent=True)
         return {"proc_state": found.proc_state, "answered": found.answered}
+
+
+def living(context: AgentContext, run: str, attempt: int) -> Iterator[RankStatus]:
+    """Ranks of an attempt that live here: by their status files, and those of jobs without hooks."""
+    known = {rank.rank: rank for rank in live_ranks(context.state_dir / "ranks", run, attempt)}
+    for rank in context.found_ranks():
+        if (rank.run, rank.attempt) == (run, attempt) and len(known) < MAX_RANKS:
+            known.setdefault(rank.rank, rank)
+    yield from known.values()
 
 
 def live_ranks(folder: Path, run: str, attempt: int) -> Iterator[RankStatus]:

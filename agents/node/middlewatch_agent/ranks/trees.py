@@ -6,7 +6,7 @@ forgotten, so a child stays known when its parent has died and it belongs to ini
 """
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from middlewatch_agent import shim
@@ -58,18 +58,26 @@ class Tree:
 class Forest:
     """The trees of an attempt's ranks on one node; without `ranks` those of all."""
 
-    def __init__(self, state_dir: Path, run: str, attempt: int, ranks: Collection[int] | None = None) -> None:
-        """Look in the state folder of the node's agent."""
+    def __init__(
+        self,
+        state_dir: Path,
+        run: str,
+        attempt: int,
+        ranks: Collection[int] | None = None,
+        found: Callable[[], Iterable[RankStatus]] = tuple,
+    ) -> None:
+        """Look in the state folder of the node's agent; `found` gives ranks that have no status file."""
         self.trees: dict[int, Tree] = {}
         self._state_dir = state_dir
         self._run = run
         self._attempt = attempt
         self._ranks = ranks
+        self._found = found
 
     def living(self) -> list[Process]:
         """Find what was started meanwhile and give all that lives, shims left out."""
-        for status in live_ranks(self._state_dir / "ranks", self._run, self._attempt):
-            if self._wanted(status.rank):
+        for status in (*live_ranks(self._state_dir / "ranks", self._run, self._attempt), *self._found()):
+            if (status.run, status.attempt) == (self._run, self._attempt) and self._wanted(status.rank):
                 self._add(status)
         sockets = frozenset({str(self._state_dir / SOCKET_NAME)})
         for marked in processes.of_run(self._run, sockets, self._attempt):

@@ -28,6 +28,7 @@ POLL_S = 0.25  # only where inotify has no room for us
 GRACE_S = 0.3  # for a shim to write down the end that we saw first
 KEEP_S = 3 * 24 * 3600.0
 MAX_FILES = 4096
+ADOPTED = "pattern-"
 
 EmitOnce = Callable[[str, Sequence[dict[str, Any]]], bool]
 
@@ -94,9 +95,13 @@ class RanksWatch:
                 told.append(status.process(process))
         return told
 
+    def adopted(self) -> list[RankStatus]:
+        """Give the living ranks that have no status file; may be called from any thread."""
+        return [status for name, status in list(self.live.items()) if name.startswith(ADOPTED)]
+
     def adopt(self, status: RankStatus) -> None:
         """Watch a rank that has no status file: one that was found by a pattern."""
-        name = f"pattern-{status.pid}-{status.start_ticks}"
+        name = f"{ADOPTED}{status.pid}-{status.start_ticks}"
         if name not in self.live:
             self._begin(name, status)
 
