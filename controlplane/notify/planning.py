@@ -32,6 +32,8 @@ GATHER_MOST = timedelta(seconds=10)
 """While a storm goes on, its first message leaves after this time."""
 APART = timedelta(seconds=60)
 """Least time between two messages to one place; what comes meanwhile is gathered."""
+START_OVER = timedelta(hours=1)
+"""An escalation that reached its end without an answer begins anew after this time."""
 AT_ONCE = 500
 LOCK = 0x6D77_6E6F_7469
 """Number of the advisory lock that one planner holds: `mwnoti`."""
@@ -74,8 +76,8 @@ def _take_in(call: Call, rules: list[tuple[Rule, domain.Rule]], now: datetime) -
         _rest(call, call.acknowledged_at)
         _follow_up(call, MessageKind.ACKNOWLEDGED, now)
     elif call.rules is None:
-        call.rules = _begin(call, rules, now)
-    seen.update(fresh=False, rules=call.rules or 0)
+        Call.objects.filter(pk=call.pk).update(rules=_begin(call, rules, now))
+    seen.update(fresh=False)
 
 
 def _begin(call: Call, rules: list[tuple[Rule, domain.Rule]], now: datetime) -> int:
@@ -99,7 +101,9 @@ def _rest(call: Call, since: datetime) -> None:
 
 
 def _due(now: datetime) -> QuerySet[Escalation]:
-    due = Escalation.objects.filter(next_at__lte=now, call__ended_at=None).select_related("call", "rule")
+    due = Escalation.objects.filter(next_at__lte=now, call__ended_at=None, call__fresh=False).select_related(
+        "call", "rule"
+    )
     return due.order_by("next_at", "pk")
 
 
@@ -114,10 +118,17 @@ def _escalate(escalation: Escalation, now: datetime) -> None:
         escalation.next_at = None
     else:
         _tell(call, rule, steps[escalation.next_step], now)
-        escalation.next_step += 1
-        following = steps[escalation.next_step] if call.escalates and escalation.next_step < len(steps) else None
-        escalation.next_at = now + timedelta(seconds=following.after_s) if following else None
+        _go_on(escalation, steps, now)
     escalation.save(update_fields=["next_step", "next_at"])
+
+
+def _go_on(escalation: Escalation, steps: list[RuleStep], now: datetime) -> None:
+    """Set the step that follows; behind the last one it begins anew, for nobody has acknowledged yet."""
+    following = escalation.next_step + 1
+    over = following >= len(steps)
+    wait = START_OVER if over else timedelta(seconds=steps[following].after_s)
+    escalation.next_step = 0 if over else following
+    escalation.next_at = now + wait if escalation.call.escalates else None
 
 
 def hurry(message: Message, now: datetime) -> None:

@@ -72,6 +72,16 @@ def test_escalation_goes_on_from_step_to_step_until_somebody_acknowledges(night,
     assert queries.told("incident:1").acknowledged_by == "ben"
 
 
+def test_an_escalation_that_nobody_answers_begins_anew_after_an_hour(night, receiver, transport, rule):
+    rule((0, transport("ana")), (60, transport("ben")))
+    night.call()
+    night.until(70, step=10)
+    night.until(3500, step=300)
+    assert paths(receiver) == ["ana", "ben"]
+    night.until(3780, step=20)
+    assert paths(receiver) == ["ana", "ben", "ana", "ben"]
+
+
 def test_an_acknowledgement_that_nothing_follows_is_reminded_of(night, receiver, transport, rule):
     rule((0, transport("ana")), (60, transport("ben")), remind_s=600)
     night.call()
