@@ -6,7 +6,7 @@ somebody asked for is no interruption of the run.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -36,7 +36,7 @@ def start(runbook_id: str, run: Run, by: str, now: datetime, args: Mapping[str, 
     Raises:
         NotFound: there is no such runbook.
         Invalid: an input is missing, unknown or not allowed; names it.
-        Refused: nobody starts it by hand, or the run is only watched, held or over.
+        Refused: nobody starts it by hand, its own limit is used up, or the run is only watched, held or over.
         Conflict: another runbook works on the run.
     """
     runbook = registry.runbook(runbook_id)
@@ -44,6 +44,7 @@ def start(runbook_id: str, run: Run, by: str, now: datetime, args: Mapping[str, 
     with transaction.atomic():
         locked = Run.objects.select_for_update(no_key=True).get(pk=run.pk)
         attempt = _startable(runbook, locked)
+        _check_uses(runbook, locked, now)
         book = Book(now, PERSON, by)
         incident = planned.open_planned(locked, attempt, _title(runbook, inputs), by, now, book=book)
         execution = _create(runbook, incident, attempt, inputs, by=by, now=now)
@@ -89,6 +90,17 @@ def _startable(runbook: Runbook, run: Run) -> Attempt:
     if attempt is None:
         raise Refused(f"{run.name} was never launched")
     return attempt
+
+
+def _check_uses(runbook: Runbook, run: Run, now: datetime) -> None:
+    """Hold people to the limit that the file sets as well."""
+    limits = runbook.limits
+    if limits.uses is None:
+        return
+    since = now - timedelta(seconds=limits.uses_s)
+    used = Execution.objects.filter(run=run, runbook=runbook.id, created_at__gt=since).count()
+    if used >= limits.uses:
+        raise Refused(f"{runbook.id} was used {used} times on {run.name} within {limits.uses_s / 3600:g} h: its limit")
 
 
 def _title(runbook: Runbook, inputs: Mapping[str, str]) -> str:

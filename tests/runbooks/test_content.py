@@ -2,6 +2,7 @@
 
 import pytest
 
+from controlplane.domain.errors import Refused
 from controlplane.domain.findings import Stage
 from controlplane.fleet import actions as fleet
 from controlplane.incidents.models import ActRecord
@@ -93,7 +94,10 @@ def test_a_drill_refuses_what_the_run_cannot_afford_and_hurts_nobody():
     assert "0 spares are free and 1 are wanted" in refused()
     fleet.hold_node("n03", held=False)
     tell(cluster, "checkpoint_overdue", severity="warning")
-    assert "is not resolved" in refused()
+    for _ in range(3):
+        assert "is not resolved" in refused()
+    with pytest.raises(Refused, match="was used 4 times on demo within 24 h"):
+        starting.start("fault-drill", cluster.run, "ana", cluster.now)
 
 
 def test_a_drill_measures_what_the_run_answers_and_silences_only_the_run():

@@ -5,9 +5,11 @@ from datetime import timedelta
 import pytest
 
 from controlplane.domain.errors import Conflict, Invalid, Refused
+from controlplane.incidents.models import Incident
 from controlplane.runbooks import actions, engine, guards, registry
 from controlplane.runbooks.models import Bucket, BucketSpend, Execution, StepRun
 from controlplane.runbooks.steps.choose_checkpoint import ChooseCheckpoint
+from controlplane.runbooks.steps.stop import Stop
 from controlplane.runs import queries as runs
 from controlplane.runs.models import Attempt
 from tests.flows.conftest import trained
@@ -127,6 +129,19 @@ def test_what_was_saved_after_the_early_look_is_looked_for_again(cluster):
     cluster.until(lambda: len(cluster.launches) == 2)
     assert len(cluster.sent("checkpoints.scan")) == 2
     assert cluster.launches[-1]["resume"]["step"] == 6
+
+
+def test_an_incident_that_is_resolved_in_the_moment_of_the_stop_ends_every_rung_of_the_teardown(cluster, monkeypatch):
+    real = Stop.begin
+
+    def resolved_first(self, turn):
+        Incident.objects.update(state="resolved")
+        return real(self, turn)
+
+    monkeypatch.setattr(Stop, "begin", resolved_first)
+    broken(cluster)
+    cluster.until(lambda: cluster.execution().finished_at is not None, limit=30)
+    assert (cluster.execution().state, cluster.stops, cluster.sent("ranks.stop").count()) == ("succeeded", [], 0)
 
 
 def test_a_run_whose_checkpoints_are_all_torn_is_not_begun_from_the_start(cluster):

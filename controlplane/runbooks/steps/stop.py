@@ -7,10 +7,10 @@ ours and no new fault. A later try gives no grace.
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.domain.errors import Conflict
 from controlplane.domain.recovery.acts import Do
 from controlplane.incidents.models import Incident, IncidentState
-from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
+from controlplane.runbooks.models import ExecutionState
+from controlplane.runbooks.outcomes import Done, End, Failed, Outcome, Wait
 from controlplane.runbooks.steps.base import Step, answer, finished, refusal, succeeded
 from controlplane.runbooks.turn import Turn
 from controlplane.runs import actions as runs
@@ -30,7 +30,8 @@ class Stop(Step):
         attempt = turn.broken
         if attempt is None:
             return {"attempt": turn.execution.attempt}
-        _still_open(turn)
+        if _resolved(turn):
+            return {"attempt": attempt.number, "resolved": True}
         if attempt.state != AttemptState.EXITED:
             turn.act(Do.KILL, turn.incident.title, args={"attempt": attempt.number})
         runs.mark_stopping(attempt, turn.now)
@@ -50,6 +51,8 @@ class Stop(Step):
 
     def look(self, turn: Turn) -> Outcome:
         """Be done when the launcher has proved that no rank is left."""
+        if turn.tried.intent.get("resolved"):
+            return End(ExecutionState.SUCCEEDED, "the incident was resolved meanwhile; nothing was touched")
         command = next(iter(turn.commands()), None)
         if command is not None and not finished(command):
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
@@ -62,11 +65,13 @@ class Stop(Step):
         return Done({"stopped": True})
 
 
-def _still_open(turn: Turn) -> None:
-    """Hold the incident while the attempt is marked: it cannot recover by itself in between."""
+def _resolved(turn: Turn) -> bool:
+    """Hold the incident while the attempt is marked: it cannot recover by itself in between.
+
+    What has recovered ends the whole runbook: the rungs behind this one must not go on.
+    """
     incident = Incident.objects.select_for_update(no_key=True).get(pk=turn.incident.pk)
-    if incident.state == IncidentState.RESOLVED:
-        raise Conflict("the incident was resolved meanwhile")
+    return incident.state == IncidentState.RESOLVED
 
 
 def _before(turn: Turn) -> dict[str, Any]:
