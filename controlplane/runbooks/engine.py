@@ -16,11 +16,12 @@ from datetime import datetime
 from django.db import DatabaseError, transaction
 
 from controlplane.domain.errors import LeaseLost, MiddlewatchError
+from controlplane.domain.recovery.action import Effect
 from controlplane.runbooks import registry, undoing, world
 from controlplane.runbooks.models import Execution, StepRun
 from controlplane.runbooks.outcomes import Failed, Outcome, Wait
 from controlplane.runbooks.queries import WORKING
-from controlplane.runbooks.transitions import begin, earlier, settle
+from controlplane.runbooks.transitions import begin, earlier, settle, write
 from controlplane.runbooks.turn import Turn
 from controlplane.runs.book import Book
 from controlplane.runs.leases import Lease, Look, give_back, take
@@ -54,19 +55,44 @@ def advance(execution_id: int, owner: str, now: datetime) -> Look:
     return Look.DONE if give_back(lease) and not more else Look.AGAIN
 
 
-def _turn(lease: Lease, now: datetime) -> bool:
-    """Make one transition; say whether another may follow at once."""
+def _turn(lease: Lease, now: datetime, *, join: bool = True) -> bool:
+    """Make a transition, with those that may join it, in one commit; say whether another may follow at once.
+
+    When one of several raises, nothing of them remains, and they are made again one by one.
+    """
+    made: list[Turn] = []
     try:
         with _timed(lease), transaction.atomic():
-            turn = _read(lease, now)
-            return turn is not None and _transition(turn)
+            return _transitions(lease, now, made, join=join)
     except (DatabaseError, LeaseLost):
         raise
-    except MiddlewatchError as refusal:
-        return _broken(lease, now, str(refusal))
-    except Exception as error:
-        log.exception("execution failed in a step")
-        return _broken(lease, now, f"internal error ({type(error).__name__})")
+    except Exception as error:  # noqa: BLE001 - whatever a step raises is told and costs only that step
+        return _turn(lease, now, join=False) if len(made) > 1 else _broken(lease, now, _why(error))
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, MiddlewatchError):
+        return str(error)
+    log.error("execution failed in a step", exc_info=error)
+    return f"internal error ({type(error).__name__})"
+
+
+def _transitions(lease: Lease, now: datetime, made: list[Turn], *, join: bool) -> bool:
+    turn, going = _read(lease, now), False
+    while turn is not None:
+        made.append(turn)
+        going = _transition(turn, ruled=len(made) > 1)
+        turn = _following(turn) if join and going else None
+    if made:
+        write(made)
+    return going
+
+
+def _following(turn: Turn) -> Turn | None:
+    """Return the next turn when it may join this one: a step that acts has a commit and a world of its own."""
+    before, after = turn.effect, Turn(turn.execution, turn.runbook, turn.now, turn.book, lease=turn.lease)
+    joins = not turn.undoing and before is not Effect.ACTS and after.spec.action.effect is before
+    return after if joins else None
 
 
 @contextmanager
@@ -92,16 +118,15 @@ def _read(lease: Lease, now: datetime) -> Turn | None:
     return turn
 
 
-def _transition(turn: Turn) -> bool:
+def _transition(turn: Turn, *, ruled: bool) -> bool:
     """Rule, begin what has to begin, and settle how it stands: the intent and what follows it are one commit."""
+    turn.effect = turn.spec.action.effect
     if turn.undoing and turn.undo is None:
         return earlier(turn)
-    ruling = None if turn.undoing else world.ruling(turn)
+    ruling = None if turn.undoing or ruled else world.ruling(turn)
     if ruling is None and _must_begin(turn) and not begin(turn):
         return False
-    going = settle(turn, ruling or _look(turn))
-    turn.book.write()
-    return going
+    return settle(turn, ruling or _look(turn))
 
 
 def _must_begin(turn: Turn) -> bool:
@@ -129,5 +154,5 @@ def _broken(lease: Lease, now: datetime, why: str) -> bool:
         if _must_begin(turn) and not begin(turn, quietly=True):
             return False
         going = settle(turn, Failed(why))
-        turn.book.write()
+        write([turn])
     return going

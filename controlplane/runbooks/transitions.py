@@ -1,6 +1,6 @@
 """Write down what a turn came to; each function runs inside the turn's transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -99,13 +99,13 @@ def _finish(turn: Turn, tried: StepRun, state: str, sentence: str, result: Mappi
     rules.check_step(tried.state, state)
     tried.state, tried.sentence, tried.finished_at = state, sentence, turn.now
     tried.result = dict(result)
-    tried.save()
+    _keep(tried)
 
 
 def _wait(turn: Turn, outcome: Wait) -> bool:
     tried = turn.tried
     tried.state, tried.sentence = "waiting", outcome.for_what or f"waiting for {turn.spec.waits_for}"
-    tried.save()
+    _keep(tried)
     until = min(outcome.until, tried.deadline or outcome.until)
     _save(turn, ExecutionState.WAITING, wake_at=until)
     return False
@@ -144,7 +144,7 @@ def _move_again(turn: Turn) -> None:
     if since is None or tried is None or tried.deadline is None or tried.finished_at is not None:
         return
     tried.deadline += max(turn.now - since, timedelta(0))
-    tried.save()
+    _keep(tried)
 
 
 def _propose(turn: Turn, outcome: Propose) -> bool:
@@ -153,6 +153,7 @@ def _propose(turn: Turn, outcome: Propose) -> bool:
     told = f"Proposed “{turn.runbook.title}” and waits for a person: {outcome.why}."
     turn.tell("proposal", told, key=f"propose:{turn.execution.step_index}", data={"held_by": outcome.held_by})
     _save(turn, ExecutionState.PROPOSED, wake_at=None, held_by=outcome.held_by)
+    write([turn])
     approvals.ask(turn.execution, outcome.why, turn.now, step=turn.spec.name, persons=outcome.persons)
     return False
 
@@ -173,17 +174,29 @@ def _end(turn: Turn, outcome: End) -> bool:
 
 
 def _save(turn: Turn, state: str, *, wake_at: datetime | None, held_by: str = "") -> None:
-    execution, tried = turn.execution, turn.step_run
-    if tried is not None and tried.pk is None:
-        tried.save()
+    execution = turn.execution
     if turn.undoing and state in (ExecutionState.RUNNING, ExecutionState.WAITING):
         state = ExecutionState.UNDOING
     if execution.state != state:
         rules.check(execution.state, state)
     execution.state, execution.wake_at, execution.held_by = state, wake_at, held_by
-    if turn.lease is not None:
-        execution.lease_until = turn.lease.renewed()
+    shown(turn.incident)
+
+
+def _keep(tried: StepRun) -> None:
+    """Save a try of an earlier transaction; a new one is written with the others of its own."""
+    if tried.pk is not None:
+        tried.save()
+
+
+def write(turns: Sequence[Turn]) -> None:
+    """Write what the turns of one transaction came to: their tries, the execution, and what is told of it."""
+    execution, lease = turns[-1].execution, turns[-1].lease
+    tries = [turn.step_run for turn in turns if turn.step_run is not None and turn.step_run.pk is None]
+    StepRun.objects.bulk_create(tries)
+    if lease is not None:
+        execution.lease_until = lease.renewed()
     execution.save(update_fields=[
         "state", "step_index", "context", "wake_at", "finished_at", "outcome", "held_by", "still_since", "lease_until",
     ])  # fmt: skip
-    shown(turn.incident)
+    turns[-1].book.write()

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from controlplane.domain.detection.policy import RunPolicy
+from controlplane.domain.recovery.action import Effect
 from controlplane.domain.recovery.acts import Act, Do
 from controlplane.domain.recovery.runbook import Runbook, StepSpec
 from controlplane.fleet import actions as fleet
@@ -33,6 +34,8 @@ class Turn:
     facts: dict[str, Any] = field(default_factory=dict)
     lease: Lease | None = None
     """The worker's claim; every transition renews it."""
+    effect: Effect | None = None
+    """What the step at hand may change, as it was when the turn began."""
     undo: StepSpec | None = None
     """What takes the step at hand back while the execution is undone; None where nothing can or need be."""
 
