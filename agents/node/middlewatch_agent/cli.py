@@ -62,11 +62,11 @@ def _attach(agent: Any, config: AgentConfig) -> None:
     for part in (collect, stopping, freezing, switching, checks, bundle):
         part.attach(agent)
     if config.launcher:
-        from middlewatch_agent import launcher  # noqa: PLC0415 - on head nodes only
+        from middlewatch_agent.launcher import service  # noqa: PLC0415 - on head nodes only
         from middlewatch_agent.launcher.config import ConfigError as LauncherConfigError  # noqa: PLC0415
 
         try:
-            launcher.attach(agent)
+            service.attach(agent)
         except LauncherConfigError as error:
             raise ConfigError(str(error)) from error
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from middlewatch_agent.config import AgentConfig
 from middlewatch_agent.context import Command, Outcome
-from middlewatch_agent.launcher import Service, adapter, plan, processes
 from middlewatch_agent.launcher import config as launcher_config
+from middlewatch_agent.launcher import plan, processes
+from middlewatch_agent.launcher.service import Service, adapter
 
 SLEEP = "import time; time.sleep(60)"
 

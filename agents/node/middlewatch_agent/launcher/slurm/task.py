@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from middlewatch_agent.hooks.switches import KILL
-from middlewatch_agent.hooks.switches import file_of as switch_file
 from middlewatch_agent.launcher import spawn
 from middlewatch_agent.launcher.slurm import orders
 from middlewatch_agent.launcher.slurm.script import ORDER
@@ -47,9 +45,11 @@ def wait(environ: Mapping[str, str]) -> int:
 
 def save(environ: Mapping[str, str]) -> int:
     """Lay the kill switch down where the hooks of this node's ranks look."""
+    from middlewatch_agent.hooks.switches import KILL, file_of  # noqa: PLC0415 - ranks do not need it and would wait
+
     order = orders.decode(environ[ORDER])
     folder = Path(order.nodes[environ["SLURMD_NODENAME"]].state_dir)
-    path = switch_file(folder, order.record.run, order.record.attempt, KILL)
+    path = file_of(folder, order.record.run, order.record.attempt, KILL)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}")
     scratch.write_text("the time limit is near")
