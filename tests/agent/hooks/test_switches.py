@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 from middlewatch_agent import hooks
+from middlewatch_agent.hooks import switches
 from middlewatch_agent.hooks.meetings import MAX_GAP, Meetings
 from middlewatch_agent.hooks.switches import KILL, SAVE, file_of
 
 
 @pytest.fixture
-def watch(tmp_path):
+def watch(tmp_path, monkeypatch):
+    monkeypatch.setattr(switches, "LOOK_S", 0.0)
     environ = {
         "MIDDLEWATCH_SOCKET": str(tmp_path / "agent.sock"),
         "MIDDLEWATCH_RUN": "demo",
@@ -66,6 +68,15 @@ def test_a_switch_of_another_attempt_or_one_past_its_time_means_nothing(watch, t
     lay(tmp_path, KILL, attempt=2)
     lay(tmp_path, SAVE, for_s=-1.0)
     assert (watch.stop_wanted(), watch.save_wanted()) == (False, False)
+
+
+def test_fast_steps_cost_a_look_at_the_clock_and_seldom_one_at_the_disk(watch, tmp_path, monkeypatch):
+    monkeypatch.setattr(switches, "LOOK_S", 60.0)
+    assert watch.save_wanted() is False
+    lay(tmp_path, SAVE)
+    assert watch.save_wanted() is False
+    watch._switches._look_at.clear()
+    assert watch.save_wanted() is True
 
 
 class Store:

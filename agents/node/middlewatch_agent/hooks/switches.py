@@ -22,6 +22,8 @@ FOLDER = "switches"
 SAVE = "save"
 KILL = "kill"
 ACKNOWLEDGED = ".ack."
+LOOK_S = 0.1
+"""A rank alone looks no more often than this, however fast its steps are."""
 
 
 def file_of(state_dir: Path, run: str, attempt: int, what: str) -> Path:
@@ -42,6 +44,7 @@ class Switches:
             self._paths = {what: str(file_of(node, place.run, place.attempt, what)) for what in (KILL, SAVE)}
         self._used: dict[str, tuple[int, int]] = {}
         self._taken: set[str] = set()
+        self._look_at: dict[str, float] = {}
         self._meetings: Meetings | None = None
 
     @property
@@ -53,7 +56,7 @@ class Switches:
         """Whether this rank takes the switch now, after `step`; a save is wanted once, an end for ever."""
         if not self._paths:
             return False
-        taken = self._together(step) if self._place.world_size > 1 and "torch" in sys.modules else self._armed(what)
+        taken = self._together(step) if self._place.world_size > 1 and "torch" in sys.modules else self._alone(what)
         if taken:
             self._taken.add(taken)
             self._acknowledge(taken, step)
@@ -62,6 +65,13 @@ class Switches:
         if what == SAVE:
             self._taken.discard(SAVE)
         return True
+
+    def _alone(self, what: str) -> str | None:
+        now = self._clock()
+        if now < self._look_at.get(what, now):
+            return None
+        self._look_at[what] = now + LOOK_S
+        return self._armed(what)
 
     def _together(self, step: int) -> str | None:
         """Take what all ranks take after this step; nothing before they have found each other."""
