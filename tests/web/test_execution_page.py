@@ -135,3 +135,23 @@ def _free(world):
     Execution.objects.update(state="succeeded")
     Checkpoint.objects.get_or_create(run=world.run, step=5, defaults={"state": "complete", "completed_at": world.now})
     return world.run
+
+
+def test_the_incident_links_what_was_tried_before(client, page, world):
+    first = world.execution
+    Execution.objects.filter(pk=first.pk).update(state="failed", outcome="attempt 3 did not <start>")
+    Execution.objects.create(
+        runbook=first.runbook, version=1, incident=first.incident, run=first.run, attempt=3, state="waiting",
+        created_at=world.now, key="again",
+    )  # fmt: skip
+    html = client.get(f"/incidents/{first.incident_id}/").content.decode()
+    assert f'<a href="/executions/{first.pk}/">Restart after a crash</a>' in html
+    assert "attempt 3 did not &lt;start&gt;" in html
+
+
+def test_an_execution_whose_definition_cannot_be_read_any_more_is_still_shown(client, page, world):
+    Execution.objects.filter(pk=world.execution.pk).update(
+        runbook="long-gone", digest="f" * 16, state="failed", outcome="no node was left"
+    )
+    assert "No node was left" in page()
+    assert client.get(f"/incidents/{world.incident.pk}/").status_code == 200

@@ -10,6 +10,7 @@ from controlplane.runbooks.models import Approval, ApprovalState, Execution, Exe
 from controlplane.web.present import buttons
 from controlplane.web.present.approval import Ask, ask
 from controlplane.web.present.buttons import May
+from controlplane.web.read import definitions
 
 
 def card(execution: Execution | None, may: May, now: datetime, *, viewer: str = "") -> dict[str, Any]:
@@ -29,7 +30,7 @@ def card(execution: Execution | None, may: May, now: datetime, *, viewer: str = 
 
 def _question(execution: Execution, may: May) -> dict[str, Any] | None:
     """Read what a step of an execution asks people now."""
-    asked = answering.question(execution)
+    asked = answering.question(execution) if definitions.of(execution).steps else None
     return {"asked": asked, "execution": execution.pk, "needs": buttons.needs("approve", may)} if asked else None
 
 

@@ -10,10 +10,10 @@ from controlplane.domain.recovery.runbook import Runbook
 from controlplane.runbooks import registry
 from controlplane.runbooks.models import Definition, Execution, ExecutionState, StepRun
 from controlplane.web.present import buttons, words
-from controlplane.web.present import runbook as definitions
+from controlplane.web.present import runbook as words_of
 from controlplane.web.present.buttons import Button, May
 from controlplane.web.present.execution import progress
-from controlplane.web.read import approval, tries
+from controlplane.web.read import approval, definitions, tries
 
 
 def load(execution_id: int) -> Execution:
@@ -26,7 +26,7 @@ def load(execution_id: int) -> Execution:
 
 def state(execution: Execution, may: May, now: datetime, *, viewer: str = "") -> dict[str, Any]:
     """Read the page: how it stands, what may be done, and every try of every step."""
-    runbook, rows = registry.of(execution), list(execution.steps.all())
+    runbook, rows = definitions.of(execution), list(execution.steps.all())
     going = progress(execution, rows, runbook, now)
     shown = tries.of_steps(execution, rows, len(runbook.steps), now)
     return {
@@ -54,7 +54,7 @@ def _against_current(execution: Execution, runbook: Runbook) -> dict[str, Any]:
     kept = Definition.objects.filter(digest=runbook.digest).first()
     before = kept.documents if kept else {runbook.source: runbook.text}
     after = registry.texts(current) if current else {}
-    return {"older": True, "current": current, "diff": definitions.changes(before, after, runbook.source)}
+    return {"older": True, "current": current, "diff": words_of.changes(before, after, runbook.source)}
 
 
 def _acts(execution: Execution, may: May) -> list[Button]:
@@ -71,7 +71,7 @@ def _undo(execution: Execution, runbook: Runbook, rows: Sequence[StepRun], may: 
         return None
     begun = {row.index for row in rows if not row.undo}
     lines = [
-        f"{definitions.spoken(spec.name)}: {registry.action(spec.undo).about}"
+        f"{words_of.spoken(spec.name)}: {registry.action(spec.undo).about}"
         for index, spec in enumerate(runbook.steps)
         if index in begun and spec.undo
     ]

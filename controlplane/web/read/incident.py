@@ -15,7 +15,6 @@ from controlplane.domain.errors import NotFound
 from controlplane.domain.recovery.execution import FINAL
 from controlplane.incidents.models import ActRecord, Finding, Incident, IncidentState
 from controlplane.incidents.queries import stack_groups
-from controlplane.runbooks import registry
 from controlplane.runbooks.models import Execution
 from controlplane.runs.models import Run
 from controlplane.web.present import badges, buttons, cost, words
@@ -24,7 +23,7 @@ from controlplane.web.present.acts import told as act_words
 from controlplane.web.present.buttons import May
 from controlplane.web.present.execution import Progress, progress, resume_step
 from controlplane.web.present.words import Badge
-from controlplane.web.read import approval, told
+from controlplane.web.read import approval, definitions, told
 
 ACT_SCORE = 4.0
 ACT_MARGIN = 2.0
@@ -32,6 +31,7 @@ MAX_EVIDENCE = 12
 MAX_FINDINGS = 20
 MAX_ACTS = 20
 SIMILAR = 3
+MAX_EARLIER = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +95,11 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
         "countdown": words.countdown(card.until, now) if card.until else "",
         "restart": _restart(run, execution),
         "execution": execution,
-        "runbook": registry.of(execution) if execution else None,
+        "runbook": definitions.of(execution) if execution else None,
         "progress": going,
         "meaning": words.sentence(class_of(incident.klass).meaning),
         "suspects": _suspects(incident),
+        "earlier": _earlier(incident, execution),
         "done": [_act(row) for row in incident.acts.order_by("-at", "-pk")[:MAX_ACTS]],
         "cleared": [_spoken(entity) for entity in incident.cleared],
         "findings": [_finding(found) for found in findings],
@@ -109,6 +110,17 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
         "acts_signature": signature(incident, execution),
         "now": now,
     }
+
+
+def _earlier(incident: Incident, newest: Execution | None) -> list[dict[str, Any]]:
+    """Read what was tried before the execution that matters now, newest first."""
+    if newest is None:
+        return []
+    before = Execution.objects.filter(incident=incident, pk__lt=newest.pk).order_by("-pk")[:MAX_EARLIER]
+    return [
+        {"execution": one, "title": definitions.of(one).title, "badge": badges.of(badges.EXECUTION, one.state)}
+        for one in before
+    ]
 
 
 def signature(incident: Incident, execution: Execution | None) -> str:
@@ -144,7 +156,7 @@ def progress_of(execution: Execution | None, now: datetime) -> Progress | None:
     """Put an execution into words, if there is one."""
     if execution is None:
         return None
-    return progress(execution, list(execution.steps.all()), registry.of(execution), now)
+    return progress(execution, list(execution.steps.all()), definitions.of(execution), now)
 
 
 def _gpus(run: Run | None) -> int:
