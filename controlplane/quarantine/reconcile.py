@@ -36,7 +36,7 @@ PREFIX = "reconcile:"
 def reconcile(now: datetime) -> list[Verdict]:
     """Compare every node with the word of its scheduler and ask for what is missing; returns what was asked."""
     asked: list[Verdict] = []
-    for row, node, _ in _differences(now):
+    for row, node in _differences(now):
         verdict = _settle(node, row, now)
         asked += [verdict] if verdict else []
         if len(asked) >= MAX_ASKED:
@@ -51,16 +51,15 @@ def standing(node: Node, now: datetime) -> list[tuple[SchedulerNode, Verdict]]:
     return [(row, judge(_case(node, row, released, _proof(node, row, now)), now.timestamp())) for row in rows]
 
 
-def _differences(now: datetime) -> Iterable[tuple[SchedulerNode, Node, Verdict]]:
+def _differences(now: datetime) -> Iterable[tuple[SchedulerNode, Node]]:
     """Yield the nodes about which something may have to be asked; a proof is looked for only there."""
     rows = scheduler.words()
     nodes = {node.name: node for node in Node.objects.filter(name__in={row.name for row in rows})}
     released = queries.released(nodes)
     for row in rows:
         node = nodes.get(row.name)
-        verdict = judge(_case(node, row, released), now.timestamp()) if node else None
-        if node and verdict and verdict.ask:
-            yield row, node, verdict
+        if node and judge(_case(node, row, released), now.timestamp()).ask:
+            yield row, node
 
 
 def _case(node: Node, row: SchedulerNode, released: Mapping[str, datetime], proof: Proof = Proof.NONE) -> Case:

@@ -36,6 +36,7 @@ def test_a_kept_out_node_in_an_allocation_becomes_a_critical_incident_of_the_run
     assert (incident.run, incident.severity) == (cluster.run, "critical")
     assert [blame["entity"] for blame in incident.blamed] == ["node:n03"]
     assert any("n03 is quarantined" in line and "attempt 2" in line for line in cluster.told())
+    assert ("page", None) in ActRecord.objects.values_list("do", "node")
 
 
 def test_a_machine_that_is_kept_out_is_refused_when_it_comes_back_under_another_name(cluster):
