@@ -64,7 +64,8 @@ class Action:
     `limit_s` is for one try; `retries` follow the first. `by_launcher` says that the
     launcher carries it out. `patient` waits without touching anything and gives way to
     more urgent work. `beside` waits for what other runbooks do and lets them work on the
-    run meanwhile. `undo` names the action that takes it back, "" where nothing can.
+    run meanwhile. `fallback` does something only where the step before it failed. `undo`
+    names the action that takes it back, "" where nothing can.
     """
 
     name: str
@@ -80,4 +81,5 @@ class Action:
     by_launcher: bool = False
     patient: bool = False
     beside: bool = False
+    fallback: bool = False
     undo: str = ""

@@ -51,9 +51,9 @@ class FenceNodes(Step):
         return Done({"fenced": nodes, "stopped": True}, told=not nodes)
 
     def preview(self, turn: Turn) -> str | None:
-        """Name the nodes whose ranks are not proved dead."""
-        nodes = _unproved(turn)
-        return f"fence {', '.join(nodes)}" if nodes and UNPROVED in turn.context else super().preview(turn)
+        """Name the nodes whose ranks are not proved dead, where that is known by now."""
+        nodes = _unproved(turn) if UNPROVED in turn.context else []
+        return f"fence {', '.join(nodes)}" if nodes else "where neither can, fence the nodes and call a person"
 
 
 class UnfenceNodes(Step):

@@ -53,7 +53,7 @@ class StopRanks(Step):
 
     def preview(self, turn: Turn) -> str | None:
         """Say that it is for the case in which the launcher fails."""
-        return None if turn.context.get("stopped") else super().preview(turn)
+        return f"where the launcher cannot, {turn.spec.words('next', turn.context)}"
 
 
 def _proved(command: Command) -> bool:

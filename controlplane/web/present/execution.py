@@ -108,12 +108,17 @@ def _next(execution: Execution, runbook: Runbook) -> str:
     if execution.stop_after_by and execution.state in GOING:
         return f"nothing: {execution.stop_after_by} had it end behind this step"
     begun = execution.state not in (ExecutionState.PROPOSED, ExecutionState.PAUSED)
-    spec = _spec(runbook, execution.step_index + begun)
+    spec = _expected(runbook, execution.step_index + begun)
     return _say(execution, spec, "next")
 
 
 def _spec(runbook: Runbook, index: int) -> StepSpec | None:
     return runbook.steps[index] if index < len(runbook.steps) else None
+
+
+def _expected(runbook: Runbook, index: int) -> StepSpec | None:
+    """Find the step from `index` on that is expected to do something: a fallback is for when its forerunner fails."""
+    return next((spec for spec in runbook.steps[index:] if not spec.action.fallback), None)
 
 
 def _say(execution: Execution, spec: StepSpec | None, phase: str) -> str:

@@ -33,7 +33,7 @@ def test_it_says_the_step_under_way_and_its_place():
     said = progress(execution("stop"), [step("stop")], RUNBOOK, NOW)
     place = f"step {RUNBOOK.index('stop') + 1} of {len(RUNBOOK.steps)}"
     assert (said.doing, said.place) == ("stopping what is left of attempt 7", place)
-    assert said.next == RUNBOOK.steps[RUNBOOK.index("stop") + 1].words("next", {})
+    assert said.next == RUNBOOK.steps[RUNBOOK.index("choose_checkpoint")].words("next", {})
 
 
 def test_a_step_whose_facts_are_known_names_them():
