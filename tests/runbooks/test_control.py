@@ -8,8 +8,9 @@ from controlplane.access import links
 from controlplane.domain.errors import Conflict, NotFound, Refused
 from controlplane.incidents.models import ActRecord
 from controlplane.quarantine import actions as quarantine
-from controlplane.runbooks import actions, approvals, preview
+from controlplane.runbooks import actions, approvals, engine, preview
 from controlplane.runbooks.models import Approval, Execution
+from controlplane.runs import leases
 from controlplane.runs import queries as runs
 from tests.flows.conftest import trained
 from tests.flows.world import Cluster
@@ -192,3 +193,21 @@ def test_how_long_a_question_stands_is_a_setting_of_the_run():
     cluster = proposed(approval_s=60.0)
     assert newest().until - newest().asked_at == MINUTE
     assert runs.policy(cluster.run).two_person_share == 0.25
+
+
+def test_a_step_that_only_looks_costs_few_queries(django_assert_max_num_queries):
+    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    tell(cluster, "fail_slow", severity="warning", weight=4.5)
+    cluster.until(lambda: cluster.execution() is not None)
+    with django_assert_max_num_queries(30):
+        engine.advance(cluster.execution().pk, "me", cluster.now)
+
+
+def test_a_transition_renews_the_lease_by_what_has_passed_since_it_was_taken(monkeypatch):
+    cluster = recovering()
+    cluster.until(lambda: cluster.execution() is not None)
+    execution = cluster.execution()
+    Execution.objects.filter(pk=execution.pk).update(owner="")
+    lease = leases.take(Execution.objects.filter(pk=execution.pk), "me", cluster.now, 1.5)
+    monkeypatch.setattr(leases, "monotonic", lambda: lease.since + 4.0)
+    assert lease.renewed() == cluster.now + timedelta(seconds=5.5)
