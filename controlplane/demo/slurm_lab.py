@@ -5,24 +5,22 @@ benchmark and the demonstration use Debian's own Slurm. It needs no systemd, no
 container and no fixed port, several may run side by side, and nothing is left behind.
 """
 
-import getpass
 import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 import psutil
 
+from controlplane.demo import slurm_conf
 from controlplane.embedded.child import Child, Program, wait_until
 from controlplane.embedded.errors import CannotStart
-from controlplane.embedded.ports import LOOPBACK
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "scontrol", "scancel", "srun")
 PACKAGES = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
@@ -36,49 +34,6 @@ STOP_LIMIT_S = 2.0
 TOOL_LIMIT_S = 15.0
 KEY_BYTES = 1024
 LOG_TAIL = 800
-CREDENTIAL_S = 5
-"""Seconds for which a credential is valid; a requeued job is held back for one second more."""
-
-SETTINGS = """
-ClusterName=lab
-SlurmctldHost={host}({loopback})
-SlurmctldPort={port}
-SlurmUser={user}
-SlurmdUser={user}
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.sock,cred_expire={credential_s}
-CredType=cred/munge
-CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
-StateSaveLocation={folder}/state
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdLogFile={folder}/slurmd-%n.log
-SlurmdPidFile={folder}/slurmd-%n.pid
-SlurmdSpoolDir={folder}/spool-%n
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-JobCompType=jobcomp/filetxt
-JobCompLoc={folder}/completed.txt
-MpiDefault=none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1,batch_sched_delay=0
-SlurmdParameters=config_overrides
-ReturnToService=1
-SlurmdTimeout=10
-KillWait=3
-MinJobAge=300
-MessageTimeout=5
-PreemptType=preempt/partition_prio
-PreemptMode=CANCEL
-SlurmctldParameters=preempt_send_user_signal
-"""
-PARTITIONS = """
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=5
-PartitionName=urgent Nodes=ALL Default=NO MaxTime=INFINITE State=UP PriorityTier=9 PreemptMode=OFF
-"""
 
 
 def missing() -> list[str]:
@@ -251,21 +206,7 @@ class SlurmLab:
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(KEY_BYTES))
         key.chmod(0o600)
-        self.config.write_text(self._text())
-
-    def _text(self) -> str:
-        host = socket.gethostname().split(".")[0]
-        controller, *ports = _free_ports(len(self.nodes) + 1)
-        text = SETTINGS.format(
-            host=host, loopback=LOOPBACK, port=controller, user=getpass.getuser(), folder=self.folder,
-            credential_s=CREDENTIAL_S,
-        )  # fmt: skip
-        lines = dict(line.split("=", 1) for line in text.split("\n") if line) | self._settings
-        nodes = [
-            f"NodeName={node} NodeHostname={host} NodeAddr={LOOPBACK} Port={port} CPUs={self._cpus} RealMemory=4000"
-            for node, port in zip(self.nodes, ports, strict=True)
-        ]
-        return "\n".join([*(f"{key}={value}" for key, value in lines.items()), *nodes, PARTITIONS])
+        self.config.write_text(slurm_conf.text(self.folder, self.nodes, self._cpus, self._settings))
 
     def _start_all(self) -> None:
         folder = self.folder
@@ -296,12 +237,3 @@ class SlurmLab:
 
     def _controller_ended(self) -> bool:
         return CONTROLLER in self._children and self._children[CONTROLLER].ended()
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports that are free now, each another."""
-    with ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind((LOOPBACK, 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
