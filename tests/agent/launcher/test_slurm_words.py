@@ -124,6 +124,15 @@ def test_a_batch_job_is_never_requeued_and_quotes_what_it_is_given(settings):
 
 
 @pytest.mark.parametrize(
+    ("comment", "attempt"),
+    [("middlewatch:aa:demo:3", "3"), ("middlewatch:bb:demo:12", "12"), ("middlewatch:aa:demo:next", ""),
+     ("middlewatch:aa:demo2:3", ""), ("by hand: demo:3", ""), ("", "")],
+)  # fmt: skip
+def test_a_job_is_known_by_its_comment_whichever_launcher_submitted_it(comment, attempt):
+    assert script.attempt_of(comment, "demo") == attempt
+
+
+@pytest.mark.parametrize(
     ("slurm", "field"),
     [("poll_s = 0", "poll_s"), ("wait_s = 9999", "wait_s"), ('options = { "mail-user" = "x" }', "options"),
      ("ports = [1, 2]", "ports"), ('shell = "sh"', "shell"), ("fence_most = -1", "fence_most")],

@@ -24,12 +24,12 @@ TEXT = """\
 #!/bin/sh
 # Written by Middlewatch: {what}. It is written anew for each job; changes are lost.
 export {order}={value}
-{wait}srun --nodes={nodes} --ntasks-per-node={per_node} --kill-on-bad-exit=0 --wait={wait_s} {task} rank &
-ranks=$!
 asked=no
 save() {{ asked=yes; srun --overlap --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 {task} save & }}
 trap save USR1
 trap : TERM
+{wait}srun --nodes={nodes} --ntasks-per-node={per_node} --kill-on-bad-exit=0 --wait={wait_s} {task} rank &
+ranks=$!
 while kill -0 $ranks 2>/dev/null; do
     wait $ranks
     code=$?
@@ -59,6 +59,13 @@ class Job:
 def mark(launcher: str, run: str, attempt: int | None) -> str:
     """The comment by which a job is found again; a successor has no attempt yet."""
     return f"{MARK}:{launcher}:{run}:{NEXT if attempt is None else attempt}"
+
+
+def attempt_of(comment: str, run: str) -> str:
+    """The attempt of a run that a job with this comment is, whichever launcher submitted it; nothing for others."""
+    told = comment.split(":")
+    ours = len(told) == len(("mark", "launcher", "run", "attempt")) and told[0] == MARK and told[2] == run
+    return told[3] if ours and told[3].isdigit() else ""
 
 
 def options(config: SlurmConfig, job: Job, folder: str, output: Path) -> list[str]:

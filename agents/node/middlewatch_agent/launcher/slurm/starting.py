@@ -9,7 +9,6 @@ from middlewatch_agent.launcher.records import AttemptRecord
 from middlewatch_agent.launcher.slurm import nodes, orders, script
 from middlewatch_agent.launcher.slurm.site import Site
 from middlewatch_agent.launcher.slurm.tools import ToolError, UnknownError
-from middlewatch_agent.launcher.slurm.view import Job
 
 T = TypeVar("T")
 
@@ -66,8 +65,9 @@ def _address(site: Site, names: Sequence[str]) -> str:
 
 
 def _refuse_beside_another(site: Site, run: str) -> None:
+    """Refuse a second attempt beside a living one, also of a launcher whose place this one has taken."""
     for job in known(site.tools.jobs):
-        attempt = _attempt_of(site, run, job)
+        attempt = script.attempt_of(job.comment, run)
         if job.active and attempt:
             raise RefusedError(f"attempt {attempt} of run {run} still lives as job {job.job_id}, {job.state}")
     if left := processes.of_run(run, plan.sockets(site.config)):
@@ -75,16 +75,6 @@ def _refuse_beside_another(site: Site, run: str) -> None:
             f"attempt {left[0].attempt} of run {run} still has {len(left)} living processes, "
             f"one is {left[0].pid} on {left[0].node}"
         )
-
-
-def _attempt_of(site: Site, run: str, job: Job) -> str:
-    """The number of the attempt that a job of ours is, or nothing."""
-    prefix = site.mark(run, None).removesuffix(script.NEXT)
-    return (
-        job.comment.removeprefix(prefix)
-        if job.comment.startswith(prefix) and job.comment[len(prefix) :].isdigit()
-        else ""
-    )
 
 
 def _job(site: Site, record: AttemptRecord, mark: str) -> script.Job:
