@@ -9,6 +9,8 @@ from controlplane.live.topics import Topic
 
 DIRTY = "mw-live:dirty"
 BEAT = "mw-live:beat"
+GROUPS = "mw-live"
+"""Prefix of the channel layer, as the settings name it."""
 TIMEOUT_S = 2.0
 KEEP_S = 86_400
 
@@ -44,8 +46,7 @@ def current_version(topic: Topic) -> int:
 
 def followed(topic: Topic) -> bool:
     """Tell whether any page follows the topic; a page that joins later asks for what it missed."""
-    prefix = settings.CHANNEL_LAYERS["default"]["CONFIG"]["prefix"]
-    return any(count for _, count in client().pubsub_numsub(f"{prefix}__group__{topic.group}"))
+    return any(count for _, count in client().pubsub_numsub(f"{GROUPS}__group__{topic.group}"))
 
 
 def forget_sent(topic: Topic) -> None:

@@ -192,8 +192,8 @@ def _keep(tried: StepRun) -> None:
 def write(turns: Sequence[Turn]) -> None:
     """Write what the turns of one transaction came to: their tries, the execution, and what is told of it."""
     execution, lease = turns[-1].execution, turns[-1].lease
-    tries = [turn.step_run for turn in turns if turn.step_run is not None and turn.step_run.pk is None]
-    StepRun.objects.bulk_create(tries)
+    tries = [tried for turn in turns if (tried := turn.step_run) is not None]
+    StepRun.objects.bulk_create([tried for tried in tries if tried.pk is None])
     if lease is not None:
         execution.lease_until = lease.renewed()
     execution.save(update_fields=[
