@@ -3,8 +3,9 @@ from datetime import datetime
 import pytest
 
 from controlplane.chronicle import queries as told
-from controlplane.fleet.actions import enrol
+from controlplane.fleet.actions import enrol, record_result
 from controlplane.fleet.models import EnrolmentToken
+from tests.api.conftest import NOW
 
 
 def test_nodes_are_listed_by_name_and_state(api, node):
@@ -26,6 +27,26 @@ def test_a_node_goes_into_quarantine_and_comes_back_with_reasons(api, node):
         ("healthy", "quarantined", "the-admin"),
     ]
     assert "fan 3 is loud" in moves[1]["reason"]
+
+
+def test_a_node_can_be_asked_for_a_bundle_and_a_check_and_the_outcome_is_read(api, node):
+    node()
+    sent = api.post("nodes/n01/support-bundle", run="demo", attempt=2)
+    assert (sent.status_code, sent.json()["args"]) == (202, {"run": "demo", "attempt": 2})
+    assert api.post("nodes/n01/check", check="memory").status_code == 202
+    answer = {"state": "refused", "output_tail": "agent.toml of this node names no check 'memory'; it knows none"}
+    record_result(api.get("nodes/n01/commands").json()[0]["id"], answer, NOW)
+    newest, before = api.get("nodes/n01/commands").json()
+    assert (newest["kind"], newest["state"], newest["result"]) == ("check.run", "refused", answer)
+    assert (before["kind"], before["state"]) == ("support.bundle", "pending")
+    said = [entry.sentence for entry in told.entries("fleet")]
+    assert said[-1] == "the-admin asked node n01 to run the check memory."
+
+
+@pytest.mark.parametrize(("body", "field"), [({}, "check"), ({"check": "x", "budget_s": 0}, "budget_s")])
+def test_a_check_needs_a_name_and_a_time(api, node, body, field):
+    node()
+    assert api.post("nodes/n01/check", **body).json()["field"] == field
 
 
 def test_a_quarantine_needs_a_reason(api, node):

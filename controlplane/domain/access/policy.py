@@ -32,6 +32,7 @@ LEAST_ROLE: Mapping[str, Role] = MappingProxyType({
     "hold_node": Role.RESPONDER,
     "silence": Role.RESPONDER,
     "save_now": Role.RESPONDER,
+    "bundle_node": Role.RESPONDER,
     "switch_off": Role.RESPONDER,
     # An operator changes what runs where.
     "start_runbook": Role.OPERATOR,
@@ -51,6 +52,7 @@ LEAST_ROLE: Mapping[str, Role] = MappingProxyType({
     "correct": Role.OPERATOR,
     "replay": Role.OPERATOR,
     "quarantine_node": Role.OPERATOR,
+    "check_node": Role.OPERATOR,
     "release_node": Role.OPERATOR,
     "maintain": Role.OPERATOR,
     # An admin decides who and which machines may speak at all.

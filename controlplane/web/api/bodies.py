@@ -23,6 +23,20 @@ class Launch(Schema):
     nodes: list[str] | None = Field(default=None, max_length=10_000)
 
 
+class BundleIn(Schema):
+    """The attempt that a support bundle is about; left out, all that the node knows."""
+
+    run: str | None = Field(default=None, min_length=1, max_length=100)
+    attempt: int | None = Field(default=None, ge=1)
+
+
+class CheckIn(Schema):
+    """A check by the name that the node's own file gives it, and the seconds it may take."""
+
+    check: str = Field(min_length=1, max_length=100)
+    budget_s: float = Field(default=60.0, gt=0, le=3600)
+
+
 class StartIn(Schema):
     """The run on which a runbook is to start, and the inputs that its file asks for."""
 

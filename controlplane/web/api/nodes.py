@@ -10,14 +10,14 @@ from ninja import Router, Status
 from controlplane.chronicle import actions as chronicle
 from controlplane.domain.errors import Invalid
 from controlplane.fleet import actions as fleet
-from controlplane.fleet import queries
-from controlplane.fleet.models import Node
+from controlplane.fleet import asking, queries
+from controlplane.fleet.models import Command, Node
 from controlplane.quarantine import actions as quarantine
 from controlplane.quarantine.models import LedgerEntry
 from controlplane.web.api.auth import person
-from controlplane.web.api.bodies import EnrolmentIn, ReasonIn, ReleaseIn
+from controlplane.web.api.bodies import BundleIn, CheckIn, EnrolmentIn, ReasonIn, ReleaseIn
 from controlplane.web.api.paging import DEFAULT_LIMIT, MAX_ID, Id, Limit, Name, Page, page
-from controlplane.web.api.schemas import EnrolmentOut, LedgerOut, NodeOut, RevokedOut
+from controlplane.web.api.schemas import CommandOut, EnrolmentOut, LedgerOut, NodeOut, RevokedOut
 
 MAX_TTL_S = 30 * 86_400
 
@@ -50,6 +50,29 @@ def get_ledger(
     person(request, "view")
     rows = LedgerEntry.objects.filter(node=queries.node(name), pk__lt=after or MAX_ID).order_by("-pk")
     return page(rows, limit, lambda entry: entry.pk)
+
+
+@router.get("/{name}/commands", response=list[CommandOut])
+def list_commands(request: HttpRequest, name: Name, limit: Limit = DEFAULT_LIMIT) -> list[Command]:
+    """List what the node's agent was asked, newest first, with the outcomes."""
+    person(request, "view")
+    return list(asking.asked(queries.node(name))[:limit])
+
+
+@router.post("/{name}/support-bundle", response={202: CommandOut})
+def ask_for_bundle(request: HttpRequest, name: Name, about: BundleIn | None = None) -> Status[Command]:
+    """Have the node gather what a person needs to look into an attempt; the file stays on the node."""
+    by, about = person(request, "bundle_node"), about or BundleIn()
+    made = asking.bundle(queries.node(name), about.run, about.attempt, by.username, datetime.now(UTC))
+    return Status(202, made)
+
+
+@router.post("/{name}/check", response={202: CommandOut})
+def ask_for_check(request: HttpRequest, name: Name, wanted: CheckIn) -> Status[Command]:
+    """Have the node run a check that its own agent.toml names."""
+    by = person(request, "check_node")
+    made = asking.check(queries.node(name), wanted.check, wanted.budget_s, by.username, datetime.now(UTC))
+    return Status(202, made)
 
 
 @router.post("/{name}/quarantine", response=NodeOut)

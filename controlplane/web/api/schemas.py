@@ -154,13 +154,17 @@ class FindingOut(Schema):
 
 
 class CommandOut(Schema):
-    """A command to an agent; its outcome is told in the chronicle."""
+    """A command to an agent. `result` is what the agent last said of it: `data`, `exit_code`, `output_tail`."""
 
     id: UUID
     kind: str
     node: str
     state: str
+    args: dict[str, Any]
+    created_at: datetime
     deadline: datetime
+    finished_at: datetime | None
+    result: dict[str, Any]
 
     @staticmethod
     def resolve_node(command: Command) -> str:
