@@ -5,6 +5,7 @@ that dies in between is followed by another when its claim runs out. The key sta
 same, so a receiver that looks at it is told once.
 """
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +26,8 @@ from controlplane.notify.letters import Letter
 from controlplane.notify.models import Call, Message, MessageKind, MessageState, Transport
 from controlplane.notify.secrets import unseal
 from controlplane.notify.transports import SENDERS
+
+log = logging.getLogger(__name__)
 
 CLAIM = timedelta(seconds=40)
 """Longer than the slowest transport takes; only then another sender may try."""
@@ -80,6 +83,9 @@ def _try(message: Message, now: datetime) -> tuple[Letter | None, Answer | None]
         return letter, _sent(transport, letter, now) if transport and letter else None
     except MiddlewatchError as error:
         return None, Answer(fate=Fate.NEVER, why=str(error))
+    except Exception as error:  # a mistake of ours: tried again, and given up like any other
+        log.exception("message %s could not be sent", message.pk)
+        return None, Answer(fate=Fate.AGAIN, why=f"Middlewatch failed at it: {type(error).__name__}")
 
 
 def _usable(message: Message) -> Transport | None:
@@ -119,8 +125,8 @@ def _told(message: Message, now: datetime) -> list[Told]:
     if message.kind == MessageKind.CALL:
         person = message.transport.person if message.transport else ""
         told = _worded(calls.filter(ended_at=None), now)
-        return [_with_link(one, person, now) for one in told[:LISTED]] + told[LISTED:]
-    return _worded(calls, now) if _was_told(message) else []
+        return [_with_links(one, person, now) for one in told[:LISTED]] + told[LISTED:]
+    return [replace(one, asks=()) for one in _worded(calls, now)] if _was_told(message) else []
 
 
 def _worded(calls: QuerySet[Call], now: datetime) -> list[Told]:
@@ -133,12 +139,18 @@ def _worded(calls: QuerySet[Call], now: datetime) -> list[Told]:
     ]
 
 
-def _with_link(told: Told, person: str, now: datetime) -> Told:
-    """Add the address that acknowledges, unless somebody did."""
-    if told.acknowledged or told.over or not told.subject.startswith(INCIDENT):
-        return told
-    link = links.make("acknowledge", told.subject, person=person, now=now, life=LINK_LIFE)
-    return replace(told, acknowledge_url=link)
+def _with_links(told: Told, person: str, now: datetime) -> Told:
+    """Add the addresses that answer for whoever gets the message; nothing to acknowledge where somebody did."""
+
+    def link(purpose: str, subject: str, life: timedelta) -> str:
+        return links.make(purpose, subject, person=person, now=now, life=life)
+
+    waits = told.subject.startswith(INCIDENT) and not (told.acknowledged or told.over)
+    asked = [one for one in told.asks if one.until > now]
+    return replace(
+        told, asks=(), acknowledge_url=link("acknowledge", told.subject, LINK_LIFE) if waits else "",
+        links=tuple((one.word, link(one.purpose, one.subject, min(LINK_LIFE, one.until - now))) for one in asked),
+    )  # fmt: skip
 
 
 def _was_told(message: Message) -> bool:

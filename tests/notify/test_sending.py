@@ -1,9 +1,12 @@
 """At least once, with one key, whoever dies in between."""
 
 import json
+import re
 
 import pytest
 
+from controlplane.access.models import ActLink
+from controlplane.domain.notify.text import Ask, Told
 from controlplane.notify import actions, planning, registry, sending
 from controlplane.notify.models import Message, Transport
 from controlplane.notify.secrets import unseal
@@ -57,6 +60,31 @@ def test_a_mistake_in_the_words_keeps_nobody_from_being_called(receiver, message
     monkeypatch.setitem(registry._renderers, "incident", lambda _subject, _now: 1 / 0)
     sending.send(message.pk, at(5))
     assert receiver.json()["text"] == "Incident 1 needs attention."
+
+
+def test_what_a_runbook_asks_can_be_answered_from_the_message_until_it_lapses(receiver, message, world):
+    asks = [
+        Ask(word=word, purpose=word.lower(), subject="approval:7", until=after(60)) for word in ("Approve", "Reject")
+    ]
+    late = Ask(word="Late", purpose="approve", subject="approval:6", until=after(1))
+    world["incident:1"] = Told(subject="incident:1", sentence="Run demo is stopped", asks=(*asks, late))
+    sending.send(message.pk, at(5))
+    assert [word for word, _ in receiver.json()["subjects"][0]["links"]] == ["Approve", "Reject"]
+    assert re.search(r"^Reject: https://watch\.example\.org/\S+$", receiver.json()["body"], re.MULTILINE)
+    made = {link.purpose: (link.expires_at, link.person) for link in ActLink.objects.all()}
+    assert made == {
+        "acknowledge": (after(5) + sending.LINK_LIFE, ""), "approve": (after(60), ""), "reject": (after(60), ""),
+    }  # fmt: skip
+
+
+def test_a_mistake_of_ours_is_written_down_and_tried_again(night, receiver, message, monkeypatch):
+    with monkeypatch.context() as wrong:
+        wrong.setattr(sending, "SENDERS", {"webhook": lambda *_: {}["no"]})
+        sending.send(message.pk, at(5))
+    message.refresh_from_db()
+    assert (message.state, message.why) == ("failed", "Middlewatch failed at it: KeyError")
+    night.until(12)
+    assert len(receiver.got) == 1
 
 
 def test_two_senders_send_a_message_once(receiver, message):

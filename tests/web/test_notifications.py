@@ -11,6 +11,8 @@ from controlplane.incidents import actions as incidents
 from controlplane.incidents.models import Incident, Silence
 from controlplane.notify import actions, planning
 from controlplane.notify.models import DeadMan, Rule, Transport, Window
+from controlplane.runbooks import approvals
+from controlplane.runbooks.models import Execution
 from controlplane.web.read import telling
 from tests.web.world import build, person
 
@@ -158,6 +160,13 @@ def test_a_message_says_what_the_page_of_the_incident_says(admin):
     assert "idle" in told.cost
     assert told.doing
     assert told.url.endswith(f"/incidents/{world.incident.pk}/")
+    assert told.asks == ()
+    Execution.objects.update(state="proposed")
+    asked = approvals.ask(Execution.objects.get(pk=world.execution.pk), "it asks", world.now)
+    offered = telling.incident(f"incident:{world.incident.pk}", world.now).asks
+    assert [(one.word, one.subject) for one in offered] == [
+        ("Approve", f"approval:{asked.pk}"), ("Reject", f"approval:{asked.pk}"),
+    ]  # fmt: skip
     incidents.acknowledge(world.incident, "root", world.now)
     incidents.resolve_by_hand(world.incident, "root", world.now)
     over = telling.incident(f"incident:{world.incident.pk}", world.now)

@@ -5,6 +5,7 @@ Several incidents at once become one message that names the worst.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from controlplane.domain.chronicle.words import count, cut
 from controlplane.domain.notify.rules import weight
@@ -15,8 +16,21 @@ LISTED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Something that a link in the message may do until a time: its word, and what the link is made for."""
+
+    word: str
+    purpose: str
+    subject: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """One subject as it stands when the message is sent; `over` when nobody is needed any more."""
+    """One subject as it stands when the message is sent; `over` when nobody is needed any more.
+
+    `asks` are what its links may do besides acknowledging; `links` are the addresses, each behind its word.
+    """
 
     subject: str
     sentence: str
@@ -30,6 +44,8 @@ class Told:
     acknowledge_url: str = ""
     acknowledged: str = ""
     over: bool = False
+    asks: tuple[Ask, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
     @property
     def line(self) -> str:
@@ -69,9 +85,14 @@ def body(told: Sequence[Told], more_url: str) -> str:
 
 def _paragraph(one: Told, *, alone: bool) -> str:
     """Tell one subject; alone, its facts stand in the first line already."""
-    link = f"Acknowledge: {one.acknowledge_url}" if one.acknowledge_url else ""
+    links = [("Acknowledge", one.acknowledge_url), *one.links]
     whole = alone and len(one.line) <= PUSH_MAX
-    return "\n".join(filter(None, ["" if whole else one.line, one.acknowledged, one.url, link]))
+    return "\n".join(
+        filter(
+            None,
+            ["" if whole else one.line, one.acknowledged, one.url, *(f"{word}: {url}" for word, url in links if url)],
+        )
+    )
 
 
 def severity(told: Sequence[Told]) -> str:

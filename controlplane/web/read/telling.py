@@ -4,9 +4,11 @@ from datetime import datetime
 
 from django.conf import settings
 
-from controlplane.domain.notify.text import Told
+from controlplane.domain.notify.text import Ask, Told
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.notify import registry
+from controlplane.runbooks import approvals
+from controlplane.runbooks.models import Execution
 from controlplane.web.present.incident import Card
 from controlplane.web.read import incident as read
 
@@ -19,14 +21,27 @@ def register() -> None:
 def incident(subject: str, now: datetime) -> Told:
     """Say how an incident stands: what is wrong, what it costs, what is done about it and what follows."""
     found = read.load(int(subject.partition(":")[2]))
-    card: Card = read.state(found, now)["card"]
+    facts = read.state(found, now)
+    card: Card = facts["card"]
     over = found.state != IncidentState.OPEN
     return Told(
         subject=subject, sentence=_sentence(found, card, over=over), run=found.run.name if found.run else "",
         klass=found.klass, severity=found.severity, cost=card.cost.words if card.cost else "", doing=card.doing,
         next=card.next, url=f"{settings.BASE_URL}/incidents/{found.pk}/",
         acknowledged=card.acknowledged if found.acknowledged_at else "", over=over,
+        asks=_asks(facts["execution"]),
     )  # fmt: skip
+
+
+def _asks(execution: Execution | None) -> tuple[Ask, ...]:
+    """Offer to answer what its runbook asks people."""
+    asked = approvals.open_of(execution) if execution else None
+    if asked is None:
+        return ()
+    subject = f"approval:{asked.pk}"
+    return tuple(
+        Ask(word=word, purpose=word.lower(), subject=subject, until=asked.until) for word in ("Approve", "Reject")
+    )
 
 
 def _sentence(found: Incident, card: Card, *, over: bool) -> str:
