@@ -1,5 +1,6 @@
 """The page about notifications: whom to tell of what, and whether that works."""
 
+import logging
 from typing import Any
 
 from django.contrib import messages
@@ -16,6 +17,8 @@ from controlplane.web.present.notifications import Form
 from controlplane.web.read import notifications as read
 from controlplane.web.views.common import clock, rights
 from controlplane.web.views.notifying import DEEDS
+
+log = logging.getLogger(__name__)
 
 PAGE = "/settings/notifications/"
 
@@ -39,7 +42,9 @@ def _do(request: HttpRequest) -> tuple[bool, str]:
     if deed is None:
         raise Invalid("do", f"must be one of {', '.join(DEEDS)}")
     require(request.user, deed.act)
-    return deed.work(request.POST, request.user.get_username(), clock())
+    good, told = deed.work(request.POST, request.user.get_username(), clock())
+    log.info("%s did %s about notifications: %s", request.user, request.POST["do"], told)
+    return good, told
 
 
 def _shown(request: HttpRequest, *, trouble: str = "", status: int = 200) -> HttpResponse:
