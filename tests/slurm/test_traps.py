@@ -53,13 +53,12 @@ class TestCancelled:
 
 class TestControllerDown:
     def test_nothing_is_told_as_ended_and_nothing_is_begun_on_what_nobody_knows(self, site, lab):
-        site.head = site.head.replace("tool_s = 6", "tool_s = 2")
-        site.configure(SLEEP)
         site.start(nodes=("n1",))
         pid = site.pid(0)
         site.told("attempt.started")
         lab.stop("slurmctld")
-        site.launcher._site.world.hurry()
+        patient, site.head = site.head, site.head.replace("tool_s = 6", "tool_s = 1")
+        site.configure(SLEEP)
         site.service.tell()
         assert site.context.of("attempt.exited") == []
         for outcome in (site.stop(), site.start(2, ("n2",))):
@@ -67,13 +66,16 @@ class TestControllerDown:
             assert "Unable to contact" in outcome.output_tail or "no answer" in outcome.output_tail
         assert [process.pid for process in site.living()] == [pid]
         lab.start("slurmctld")
+        site.head = patient
+        site.configure(SLEEP)
         assert site.stop().state == "succeeded"
         assert site.exited()["data"]["reason"] == "killed"
 
 
 class TestLostNode:
     def test_a_frozen_host_is_fenced_and_the_run_goes_on_elsewhere_before_slurm_gives_it_up(self, site, lab):
-        began = time.monotonic()
+        log = lab.folder / "slurmctld.log"
+        before = log.stat().st_size
         site.start()
         site.pid(0), site.pid(1)
         lab.freeze("n1")
@@ -82,7 +84,7 @@ class TestLostNode:
         assert site.exited()["data"]["reason"] == "killed"
         assert site.start(2, ("n2", "n3")).state == "succeeded"
         wait_for(lambda: len(site.living()) == 2)
-        assert time.monotonic() - began < 10 + 5
+        assert b"not responding, setting DOWN" not in log.read_bytes()[before:]
         assert "Reason=middlewatch: fenced: attempt 1 of run demo could not be ended here" in node(lab, "n1")
         assert "nodes: n1 is down, middlewatch: fenced" in site.start(3, ("n1",)).output_tail
 
@@ -203,10 +205,11 @@ class TestSubmission:
         kill(site.pid(0))
         site.exited()
         assert "Requeue=0" in lab.tool("scontrol", "-o", "show", "job", job(site))
-        began = time.monotonic()
         assert site.start(2, ("n1",)).state == "succeeded"
         assert site.pid(0, attempt=2)
-        assert time.monotonic() - began < 5
+        told = lab.tool("scontrol", "-o", "show", "job", job(site))
+        times = dict(part.split("=", 1) for part in told.split() if "Time=" in part)
+        assert times["EligibleTime"] == times["SubmitTime"]
 
 
 class TestEndInSight:
