@@ -58,10 +58,11 @@ def test_a_node_that_only_looks_kills_nothing_whoever_asks(plane, cluster, tmp_p
     with AgentProcess(tmp_path / "n01", plane.url, config='commands = ["collect"]\n'):
         cluster.configure(LOOP)
         cluster.start(nodes=("n01",))
+        pid = cluster.pid(0)
         refused = ask(plane, "ranks.stop", run="demo", attempt=1)
         assert refused["state"] == "refused"
         assert 'commands = ["collect","ranks.stop"]' in refused["output_tail"]
-        assert len(cluster.living()) == 1
+        assert [process.pid for process in cluster.living()] == [pid]
 
 
 def test_a_job_that_knows_nothing_of_us_is_looked_at_and_stopped_all_the_same(plane, tmp_path):
