@@ -1,4 +1,4 @@
-"""A step that ends at once, or after BENCH_STEP_S, for `executions.py`."""
+"""Steps that end at once, or after BENCH_STEP_S, for `executions.py`."""
 
 import os
 import time
@@ -19,12 +19,9 @@ class BenchStep(Step):
         return Done({"place": turn.execution.step_index})
 
 
-ACTIONS: Sequence[tuple[Action, Step]] = [
-    (
-        Action(
-            name="bench_step", about="End at once.", effect=Effect.LOOKS, limit_s=60,
-            words=Words(next="make a step", doing="making a step", done="Made step {place}.", failed="Failed: {why}."),
-        ),
-        BenchStep(),
-    )
-]  # fmt: skip
+def _action(name: str, effect: Effect) -> tuple[Action, Step]:
+    words = Words(next="make a step", doing="making a step", done="Made step {place}.", failed="Failed: {why}.")
+    return Action(name=name, about="End at once.", effect=effect, limit_s=60, words=words), BenchStep()
+
+
+ACTIONS: Sequence[tuple[Action, Step]] = [_action("bench_look", Effect.LOOKS), _action("bench_act", Effect.ACTS)]

@@ -28,8 +28,8 @@ from controlplane.runs.leases import Lease, Look, give_back, take
 
 log = logging.getLogger(__name__)
 
-LEASE_S = 1.5
-"""A dead worker keeps an execution from going on no longer than this; with a look each second it is 2.5 s.
+LEASE_S = 1.0
+"""A dead worker keeps an execution from going on no longer than this; with a look each second it is 2 s.
 
 Every transition renews the lease. A worker that is slower between two of them than this may be
 overtaken, and then writes nothing more; inside of one the row is locked, so nobody can.
