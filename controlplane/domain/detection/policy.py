@@ -119,10 +119,10 @@ class RunPolicy:
     backoff_reset_s: float = _setting(
         1800.0, 0, DAY_S, "methods 8", "a restart that trained so long and saved once ends the growth of the pauses"
     )
-    breaker_window_s: float = _setting(3600.0, 60, DAY_S, "methods 8", "the breaker counts what happened within so long")
+    breaker_window_s: float = _setting(3600.0, 60, DAY_S, "methods 8", "the breaker counts what happened within it")
     breaker_failures: int = _setting(3, 1, 1000, "methods 8", "executions that fail within it until the breaker opens")
     breaker_empties: int = _setting(2, 1, 1000, "methods 8", "times that all restarts were spent until it opens")
-    finding_age_s: float = _setting(21_600.0, 60, 30 * DAY_S, "methods 8", "an older finding is acted on by no one alone")
+    finding_age_s: float = _setting(21_600.0, 60, 30 * DAY_S, "methods 8", "older findings are judged by a person")
     back_checkpoints: int = _setting(2, 0, 100, "methods 8", "distrusted checkpoints passed over without a person")
     back_s: float = _setting(DAY_S, 60, 30 * DAY_S, "methods 8", "work given up for them without a person")
     max_share: float = _setting(0.10, 0, 1, "methods 8, 11.3", "share of a run's nodes that may be replaced unasked")
