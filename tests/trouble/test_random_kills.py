@@ -10,7 +10,9 @@ import signal
 import time
 from contextlib import suppress
 
+import psycopg
 import pytest
+from urllib3.exceptions import HTTPError
 
 from tests.trouble.world import HEAD, TRAINING, eventually
 
@@ -75,7 +77,7 @@ def asked(story, before):
     """Ask while servers may be away."""
     try:
         return settled(story, before)
-    except Exception:
+    except (AssertionError, OSError, HTTPError, psycopg.Error):
         return False
 
 
@@ -87,7 +89,7 @@ def test_whatever_dies_while_runs_recover_no_step_is_lost_or_done_twice(yard, st
         eventually(yard.answers, "the control plane did not come back", QUIET_S)
         eventually(
             lambda before=before: asked(story, before),
-            lambda number=number, victims=victims: f"seed {SEED}, recovery {number + 1}, killed {victims}:\n{story.told()}",
+            lambda told=f"seed {SEED}, recovery {number + 1}, killed {victims}": f"{told}:\n{story.told()}",
             QUIET_S, poll_s=0.5,
         )  # fmt: skip
         if held_with_a_page(story):
