@@ -110,3 +110,15 @@ def test_a_drill_measures_what_the_run_answers_and_silences_only_the_run():
     assert (found["named"], found["unattended"]) == ("crash no exit", True)
     assert 0 <= found["detected_s"] < found["resumed_s"]
     assert not ActRecord.objects.filter(do="page").exists()
+
+
+def test_a_hang_is_drilled_only_where_the_nodes_own_settings_allow_it():
+    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    cluster.fail_kinds["rank.freeze"] = "not allowed here: name rank.freeze under commands in agent.toml"
+    starting.start("fault-drill", cluster.run, "ana", cluster.now, {"fault": "hang"})
+    cluster.tick(3)
+    asked = cluster.sent("rank.freeze").get()
+    assert (asked.node.name, asked.args) == ("n02", {"run": "demo", "attempt": 1, "rank": 1, "length_s": 600.0})
+    assert cluster.execution().state == "failed"
+    assert "name rank.freeze under commands" in cluster.execution().outcome
+    assert cluster.ranks[1].stopped is False
