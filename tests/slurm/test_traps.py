@@ -50,6 +50,16 @@ class TestCancelled:
         told = [event["data"] for event in site.context.of("scheduler.job")]
         assert (told[-1]["state"], told[-1]["by"]) == ("CANCELLED", "middlewatch")
 
+    def test_by_slurm_because_a_node_could_not_begin_it_is_no_persons_doing(self, tmp_path):
+        with SlurmLab(tmp_path, nodes=("n1", "n2"), settings={"Prolog": "/bin/false"}) as lab:
+            site = Cluster(tmp_path, ("n1", "n2"), HEAD.format(conf=lab.config))
+            site.start(nodes=("n1",))
+            data = site.exited()["data"]
+            assert (data["reason"], data["why"]) == ("failed", "a node could not begin it, and Slurm cancelled it")
+            assert (data["exit_code"], "by" in data) == (None, False)
+            assert site.context.of("scheduler.job")[-1]["data"]["state"] == "FAILED"
+            assert "Prolog error" in node(lab, "n1")
+
 
 class TestControllerDown:
     def test_nothing_is_told_as_ended_and_nothing_is_begun_on_what_nobody_knows(self, site, lab):

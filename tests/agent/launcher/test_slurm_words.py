@@ -92,6 +92,15 @@ def test_the_end_of_a_job_gives_the_reason_of_its_attempt(record, state, reason)
     assert ends.exited(record, Job(job_id="7", state=state, exit_code=1), "")["by"] == "middlewatch"
 
 
+@pytest.mark.parametrize(
+    ("exit_code", "reason", "state"),
+    [(0, "Duplicate jobid", "LAUNCH_FAILED"), (143, "Duplicate jobid", "CANCELLED"), (0, "bad fan", "CANCELLED")],
+)
+def test_a_cancel_is_a_failed_launch_only_where_slurm_drained_a_node_for_it(exit_code, reason, state):
+    job = Job(job_id="7", state="CANCELLED", nodes=("n1",), exit_code=exit_code)
+    assert view.unlaunched(job, {"n1": Node(name="n1", state="drained", reason=reason)}).state == state
+
+
 def test_a_job_that_slurm_has_forgotten_ended_in_an_unknown_way(record):
     told = ends.exited(record, None, "")
     assert (told["reason"], told["exit_code"]) == ("failed", None)

@@ -14,11 +14,12 @@ from middlewatch_agent.launcher.slurm.view import Job
 OURS = "middlewatch"
 SOMEBODY = "somebody outside Middlewatch"
 CANCELLED = "CANCELLED"
+LAUNCH_FAILED = "LAUNCH_FAILED"
 REASONS: Mapping[str, str] = {
     "COMPLETED": "completed",
     "FAILED": "failed",
     "OUT_OF_MEMORY": "failed",
-    "LAUNCH_FAILED": "failed",
+    LAUNCH_FAILED: "failed",
     CANCELLED: "killed",
     "TIMEOUT": "timeout",
     "DEADLINE": "timeout",
@@ -29,6 +30,7 @@ REASONS: Mapping[str, str] = {
 WHY: Mapping[str, str] = {
     "OUT_OF_MEMORY": "Slurm ended it: out of memory",
     "DEADLINE": "Slurm ended it: its deadline has passed",
+    LAUNCH_FAILED: "a node could not begin it, and Slurm cancelled it",
     "BOOT_FAIL": "a node could not be booted",
     "TIMEOUT": "its time limit",
     "PREEMPTED": "a job of higher priority took its nodes",
@@ -44,7 +46,8 @@ def exited(record: AttemptRecord, job: Job | None, by: str) -> dict[str, Any]:
     if job is None:
         return {"reason": "failed", "exit_code": None, "why": FORGOTTEN.format(job=record.job)}
     reason = REASONS.get(job.state, "failed")
-    data: dict[str, Any] = {"reason": reason, "exit_code": job.exit_code}
+    began = job.state != LAUNCH_FAILED
+    data: dict[str, Any] = {"reason": reason, "exit_code": job.exit_code if began else None}
     if job.state == CANCELLED:
         return data | {"by": by or SOMEBODY, "why": f"job {job.job_id} was cancelled by {by or SOMEBODY}"}
     saved = "; its ranks had saved and ended" if job.exit_code == view.SAVED else ""
@@ -56,5 +59,5 @@ def told_state(record: AttemptRecord, job: Job, by: str) -> dict[str, Any]:
     ours = record.stop_asked and not job.active
     state = CANCELLED if ours else job.state
     if state != CANCELLED:
-        return {"state": state}
+        return {"state": "FAILED" if state == LAUNCH_FAILED else state}
     return {"state": state, "by": OURS if ours else by or SOMEBODY}

@@ -8,7 +8,7 @@ in all versions, are read instead.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +24,8 @@ MODIFIERS = (COMPLETING, "CONFIGURING", "REQUEUE_HOLD", "SPECIAL_EXIT")
 SIGNAL_BASE = 128
 SAVED = 85
 """Exit code of a batch script of ours whose ranks ended well because they were asked to: they are not finished."""
+SPOILED = ("Prolog error", "Duplicate jobid", "batch job complete failure")
+"""What Slurm writes on a node that could not begin a job."""
 MAX_TEXT = 200
 AFTER = re.compile(r"afterany:(\d{1,12})")
 
@@ -62,6 +64,18 @@ class Node:
     host: str = ""
     owner: str = ""
     answers: bool = True
+
+
+def unlaunched(job: Job, nodes: Mapping[str, Node]) -> Job:
+    """Tell a job that a node could not begin from one that a person cancelled: Slurm calls both CANCELLED.
+
+    A job that must not be requeued is cancelled by the node itself when its prolog fails
+    or its number is taken. It has nodes and no exit code then, and one of them was drained.
+    """
+    if job.state != "CANCELLED" or job.exit_code:
+        return job
+    spoiled = any(nodes[name].reason.startswith(SPOILED) for name in job.nodes if name in nodes)
+    return replace(job, state="LAUNCH_FAILED") if spoiled else job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from middlewatch_agent.launcher.slurm import view
 from middlewatch_agent.launcher.slurm.tools import ToolError, Tools, UnknownError
 from middlewatch_agent.launcher.slurm.view import Job, Maintenance, Node
 
@@ -53,8 +54,8 @@ class World:
             except (UnknownError, ToolError) as error:
                 self._blind(str(error))
                 return False
-            self.jobs = {job.job_id: job for job in jobs}
             self.nodes = {node.name: node for node in nodes}
+            self.jobs = {job.job_id: view.unlaunched(job, self.nodes) for job in jobs}
             self.looked_ms, self._answered, self._why = now_ms, time.monotonic(), ""
             return True
 
