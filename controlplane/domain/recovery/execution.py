@@ -1,4 +1,4 @@
-"""The states of an execution and of its steps, and what a failed or late step leads to.
+"""The states of an execution and of its steps, and what a failed step leads to.
 
 The table is data, so the engine's compare-and-set, the page and the tests agree on
 which move exists. Deciding is pure: the engine only carries the decision out.
@@ -79,16 +79,3 @@ def after_failure(spec: StepSpec, *, try_number: int, why: str, now: float, retr
         pause = min(RETRY_PAUSE_CAP_S, RETRY_PAUSE_S * 2.0 ** (try_number - 1))
         return Verdict(After.RETRY, now + pause, why)
     return Verdict(After.SKIP if spec.optional else After.GIVE_UP, now, why)
-
-
-def deadline(spec: StepSpec, started_at: float) -> float:
-    """When a try that began at `started_at` is over its limit."""
-    return started_at + spec.limit_s
-
-
-def after_time_out(spec: StepSpec, *, try_number: int, started_at: float, now: float) -> Verdict | None:
-    """Decide what follows when a try is over its limit; None while it is not."""
-    if now < deadline(spec, started_at):
-        return None
-    why = f"no answer within {spec.limit_s:g} s"
-    return after_failure(spec, try_number=try_number, why=why, now=now)

@@ -2,7 +2,7 @@ import pytest
 
 from controlplane.domain.errors import Conflict
 from controlplane.domain.recovery import execution
-from controlplane.domain.recovery.execution import After, after_failure, after_time_out
+from controlplane.domain.recovery.execution import After, after_failure
 from controlplane.domain.recovery.runbook import StepSpec, fill
 from tests.domain.recovery.shelf import BUILT_IN, CATALOG
 
@@ -68,12 +68,6 @@ def test_a_step_that_cannot_be_helped_is_not_tried_again():
 
 def test_an_optional_step_is_skipped():
     assert after_failure(spec(optional=True), try_number=1, why="w", now=0.0).after is After.SKIP
-
-
-def test_a_step_over_its_limit_fails_and_says_so():
-    assert after_time_out(spec(), try_number=1, started_at=100.0, now=109.9) is None
-    verdict = after_time_out(spec(), try_number=1, started_at=100.0, now=110.0)
-    assert (verdict.after, verdict.why) == (After.GIVE_UP, "no answer within 10 s")
 
 
 def test_final_states_are_left_by_no_move_but_an_undo():
