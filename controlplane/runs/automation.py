@@ -3,18 +3,20 @@
 Two things stand in them: the kill switch, which a person pulls, and the breaker, which
 opens by itself. Who is about to act asks with `share`: the rows then stay as they are
 until that transaction ends, so whoever switches off knows at the commit that nothing
-begins any more.
+begins any more. It is one of PostgreSQL's advisory locks, because they queue: whoever
+switches off waits for the acts that are being written, and no later act overtakes them.
 """
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from controlplane.runs.models import Automation, Run
 
 FLEET = "fleet"
-_SHARED = "SELECT * FROM runs_automation WHERE name = ANY(%s) ORDER BY name FOR SHARE"
+LOCK = 6_271_005
+"""Names the lock among PostgreSQL's advisory ones."""
 CLOSED: dict[str, object] = {"opened_at": None, "opened_why": ""}
 ON: dict[str, object] = {"off_at": None, "off_by": "", "off_why": ""}
 
@@ -75,30 +77,24 @@ def standing(run: Run | None) -> Standing:
 
 def share(run: Run | None) -> Standing:
     """Read the same and keep it so until the surrounding transaction ends; call it before an act is written."""
-    names = _names(run)
-    found = list(Automation.objects.raw(_SHARED, [names]))
-    if len(found) < len(names):
-        _make(run)
-        found = list(Automation.objects.raw(_SHARED, [names]))
-    return Standing(tuple(found))
+    _lock("SELECT pg_advisory_xact_lock_shared(%s)")
+    return standing(run)
+
+
+def _lock(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [LOCK])
 
 
 def _names(run: Run | None) -> list[str]:
     return [FLEET] if run is None else [FLEET, name_of(run)]
 
 
-def _make(run: Run | None) -> None:
-    """Make the rows on first use; who makes one in the same moment is waited for."""
-    missing = [Automation(name=FLEET)]
-    if run is not None:
-        missing.append(Automation(name=name_of(run), run=run))
-    Automation.objects.bulk_create(missing, ignore_conflicts=True)
-
-
 def _change(run: Run | None, field: str, *, from_set: bool, **values: object) -> bool:
     """Change the row when the time in `field` is set, or is not, as expected; acts that are being written end first."""
     with transaction.atomic():
-        _make(run)
+        _lock("SELECT pg_advisory_xact_lock(%s)")
+        Automation.objects.get_or_create(name=name_of(run), defaults={"run": run})
         rows = Automation.objects.filter(name=name_of(run), **{f"{field}__isnull": not from_set})
         return bool(rows.update(**values))
 

@@ -43,8 +43,8 @@ class Run(models.Model):
 class Automation(models.Model):
     """Whether automation may act: one row for the fleet, one for each run that was ever switched.
 
-    Whoever writes the intent of an act holds a share of these rows until its commit, so
-    that nothing begins once a switch is off.
+    Whoever writes the intent of an act keeps these rows as they are until its commit
+    (`automation.share`), so that nothing begins once a switch is off.
     """
 
     name = models.CharField(max_length=100, unique=True, help_text="run:<id> or fleet")

@@ -2,6 +2,7 @@
 
 from io import StringIO
 from threading import Event, Thread
+from time import perf_counter
 
 import pytest
 from django.core.management import call_command
@@ -150,6 +151,31 @@ def test_the_switch_waits_for_an_act_that_is_being_written_and_the_next_act_sees
     assert automation.turn_off(None, "ana", "", _now())
     with transaction.atomic():
         assert automation.share(None).why_off == "ana switched automation off everywhere"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_acts_that_follow_each_other_closely_do_not_keep_the_switch_waiting():
+    over, took = Event(), []
+    acting = [Thread(target=_act_until, args=(over,)) for _ in range(3)]
+    for thread in acting:
+        thread.start()
+    for _ in range(5):
+        began = perf_counter()
+        assert automation.turn_off(None, "ana", "", _now())
+        took.append(perf_counter() - began)
+        automation.turn_on(None, _now(), process=True)
+    over.set()
+    for thread in acting:
+        thread.join()
+    assert max(took) < 1
+
+
+def _act_until(over):
+    while not over.is_set():
+        with transaction.atomic():
+            automation.share(None)
+            over.wait(0.005)
+    connection.close()
 
 
 def _impatient():
