@@ -36,9 +36,22 @@ def judge(run: Run, policy: RunPolicy, now: datetime) -> str:
         return standing.why_opened
     for about, why in _judged(run, policy, standing, now):
         if why and automation.open_breaker(about, why, now):
-            _tell(about, why, now)
+            book = Book(now, "system", "breaker")
+            _tell(about, why, book)
+            book.write()
             return automation.standing(run).why_opened
     return ""
+
+
+def judge_fleet_alone(now: datetime, book: Book) -> str:
+    """Do the same for what belongs to no run; the sentence waits in the book of the caller's transaction."""
+    standing = automation.standing(None)
+    if standing.opened is not None:
+        return standing.why_opened
+    why = _judged_fleet(standing, now)
+    if why and automation.open_breaker(None, why, now):
+        _tell(None, why, book)
+    return automation.standing(None).why_opened
 
 
 def record_of(run: Run, policy: RunPolicy, standing: automation.Standing, now: datetime) -> Record:
@@ -62,8 +75,12 @@ def _judged(
     run: Run, policy: RunPolicy, standing: automation.Standing, now: datetime
 ) -> Iterator[tuple[Run | None, str]]:
     yield run, judge_run(record_of(run, policy, standing, now), policy)
+    yield None, _judged_fleet(standing, now)
+
+
+def _judged_fleet(standing: automation.Standing, now: datetime) -> str:
     record = record_of_fleet(standing, now)
-    yield None, judge_fleet(record, runs_failed=settings.BREAKER_RUNS, out_share=settings.BREAKER_SHARE)
+    return judge_fleet(record, runs_failed=settings.BREAKER_RUNS, out_share=settings.BREAKER_SHARE)
 
 
 def nodes_out(now: datetime, reset: datetime | None) -> list[datetime]:
@@ -81,10 +98,8 @@ def _since(window: datetime, reset: datetime | None) -> datetime:
     return max(window, reset) if reset else window
 
 
-def _tell(run: Run | None, why: str, now: datetime) -> None:
+def _tell(run: Run | None, why: str, book: Book) -> None:
     about, home = (f"run {run.name}", f"run:{run.name}") if run else ("all runs", "fleet")
-    book = Book(now, "system", "breaker")
     told = f"The breaker opened: {why}. Automation only proposes for {about} until a person resets it."
-    book.tell(home, "hold", told)
-    book.write()
+    book.tell(home, "hold", told, actor_kind="system", actor="breaker")
     live.touch(home)

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from controlplane.domain.chronicle.sentences import full_stop
 from controlplane.domain.diagnosis.diagnose import Diagnosis
-from controlplane.domain.errors import Conflict, NotFound, Refused
+from controlplane.domain.errors import Conflict, MiddlewatchError, NotFound, Refused
 from controlplane.domain.recovery.acts import Act, Do
 from controlplane.domain.recovery.choice import Decision
 from controlplane.domain.recovery.responses import condemned
@@ -21,8 +21,9 @@ from controlplane.incidents import queries
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import stream
 from controlplane.quarantine import actions as quarantine
-from controlplane.runbooks import attend, exclusions
+from controlplane.runbooks import attend, breaker, exclusions
 from controlplane.runbooks.models import Skip
+from controlplane.runs import automation
 from controlplane.runs.book import Book
 from controlplane.runs.machines import fleet_hold
 
@@ -40,7 +41,7 @@ def answer(moved: Iterable[Incident], now: datetime, *, book: Book) -> None:
             incidents.decide(incident, {"runbook": None, "held_by": None, "actions": attend.shown(acts)}, now)
             attend.write(incident, acts, now, book)
         if diagnosis.confirmed and diagnosis.mode == "act" and not fleet_hold() and not _skipped(incident):
-            _condemn(incident, diagnosis, now, book)
+            _keep_out(incident, diagnosis, now, book)
 
 
 def _skipped(incident: Incident) -> bool:
@@ -55,20 +56,34 @@ def answer_open(now: datetime) -> None:
         book.write()
 
 
-def _condemn(incident: Incident, diagnosis: Diagnosis, now: datetime, book: Book) -> None:
-    for node in condemned(diagnosis):
-        key = f"incident:{incident.pk}:quarantine:{node}"
+def _keep_out(incident: Incident, diagnosis: Diagnosis, now: datetime, book: Book) -> None:
+    """Take out what condemns itself; behind an open breaker that is only proposed.
+
+    The fleet is judged before the first machine is taken out, since opening its breaker waits for acts under way.
+    """
+    nodes = condemned(diagnosis)
+    opened = breaker.judge_fleet_alone(now, book) if nodes else ""
+    for node in nodes:
         try:
-            quarantine.quarantine(
-                node, diagnosis.title, exclusions.evidence(diagnosis, node), actor_kind="runbook", actor="fleet",
-                incident_id=incident.pk, key=key, now=now, book=book,
-            )  # fmt: skip
+            _quarantine(incident, diagnosis, node, opened, book)
         except (Refused, Conflict, NotFound) as refusal:
-            told = full_stop(f"Node {node} was not quarantined: {refusal}")
-            book.tell(stream(incident), "hold", told, key=f"incident:{incident.pk}:spared:{node}")
-            if isinstance(refusal, Refused):
-                proposal = Act(do=Do.QUARANTINE, why=diagnosis.title, node=node, proposed=True, key="node")
-                records.record(proposal, now, incident=incident)
-            continue
-        act = Act(do=Do.QUARANTINE, why=diagnosis.title, node=node, key="node")
-        records.record(act, now, incident=incident)
+            _spare(incident, diagnosis, node, refusal, book)
+
+
+def _quarantine(incident: Incident, diagnosis: Diagnosis, node: str, opened: str, book: Book) -> None:
+    if opened or (opened := automation.share(None).why_opened):
+        raise Refused(opened)
+    key = f"incident:{incident.pk}:quarantine:{node}"
+    quarantine.quarantine(
+        node, diagnosis.title, exclusions.evidence(diagnosis, node), actor_kind="runbook", actor="fleet",
+        incident_id=incident.pk, key=key, now=book.now, book=book,
+    )  # fmt: skip
+    records.record(Act(do=Do.QUARANTINE, why=diagnosis.title, node=node, key="node"), book.now, incident=incident)
+
+
+def _spare(incident: Incident, diagnosis: Diagnosis, node: str, refusal: MiddlewatchError, book: Book) -> None:
+    told = full_stop(f"Node {node} was not quarantined: {refusal}")
+    book.tell(stream(incident), "hold", told, key=f"incident:{incident.pk}:spared:{node}")
+    if isinstance(refusal, Refused):
+        proposal = Act(do=Do.QUARANTINE, why=diagnosis.title, node=node, proposed=True, key="node")
+        records.record(proposal, book.now, incident=incident)

@@ -12,7 +12,7 @@ from controlplane.domain.errors import Conflict, Invalid, Refused
 from controlplane.domain.findings import Evidence, Finding, Stage
 from controlplane.fleet.models import Command
 from controlplane.incidents import actions as incidents
-from controlplane.runbooks import actions, fleet_answers, switches
+from controlplane.runbooks import actions, breaker, fleet_answers, switches
 from controlplane.runs import automation
 from controlplane.runs.book import Book
 from controlplane.runs.times import seconds
@@ -85,20 +85,41 @@ def test_what_is_skipped_is_left_to_people_and_the_next_attempt_is_answered_agai
     cluster.until(lambda: len(cluster.launches) == 3, limit=60)
 
 
-def test_a_condemned_idle_node_waits_until_automation_may_act_again(cluster):
-    switches.off(None, "ana", "", cluster.now)
+def condemn(cluster, node):
     at = seconds(cluster.now)
-    line = Evidence(at=at, entity="node:n03", weight=6.0, text="GPU 0 of n03 fell off the bus", kind="xid 79")
+    line = Evidence(at=at, entity=f"node:{node}", weight=6.0, text=f"GPU 0 of {node} fell off the bus", kind="xid 79")
     finding = Finding(
-        key="fleet/gpu", detector="D-06", klass="gpu_fault", stage=Stage.CONFIRMED, entity="gpu:x", began=at, at=at,
-        sentence="GPU 0 of n03 fell off the bus", evidence=(line,), facts={"action": "quarantine_now"},
+        key=f"fleet/gpu/{node}", detector="D-06", klass="gpu_fault", stage=Stage.CONFIRMED, entity=f"gpu:{node}",
+        began=at, at=at, sentence=f"GPU 0 of {node} fell off the bus", evidence=(line,),
+        facts={"action": "quarantine_now"},
     )  # fmt: skip
     book = Book(cluster.now)
     fleet_answers.answer(incidents.record(None, [finding], cluster.now), cluster.now, book=book)
     book.write()
+
+
+def test_a_condemned_idle_node_waits_until_automation_may_act_again(cluster):
+    switches.off(None, "ana", "", cluster.now)
+    condemn(cluster, "n03")
     assert cluster.node("n03").state == "spare"
     switches.on(None, "ana", cluster.now)
     assert cluster.node("n03").state == "quarantined"
+
+
+def test_behind_an_open_breaker_a_condemned_idle_node_is_only_proposed(cluster):
+    automation.open_breaker(None, "three runs failed", cluster.now)
+    condemn(cluster, "n03")
+    assert cluster.node("n03").state == "spare"
+    assert any("n03 was not quarantined: the breaker of the fleet is open" in line for line in cluster.told())
+    switches.reset(None, "ana", cluster.now)
+    assert cluster.node("n03").state == "quarantined"
+
+
+def test_idle_nodes_taken_out_open_the_breaker_of_the_fleet_too(cluster, monkeypatch):
+    monkeypatch.setattr(breaker, "nodes_out", lambda *_: [cluster.now] * 100)
+    condemn(cluster, "n03")
+    assert (switches.state(None).open, cluster.node("n03").state) == (True, "spare")
+    assert sum("The breaker opened" in line for line in cluster.told("fleet")) == 1
 
 
 def test_a_switch_is_moved_once_and_says_who_and_why(cluster):
