@@ -20,6 +20,7 @@ from controlplane.runbooks.models import Execution
 from controlplane.runbooks.outcomes import Outcome, Propose
 from controlplane.runbooks.turn import Turn
 from controlplane.runs import automation
+from controlplane.runs.models import Run
 
 BACK = "back"
 LET_THROUGH = "let_through"
@@ -39,13 +40,17 @@ def may_start(execution: Execution) -> None:
     Raises:
         Refused: naming who or what stands against it.
     """
-    run = execution.run
+    may_act(execution.runbook, execution.run)
+
+
+def may_act(runbook_id: str, run: Run) -> None:
+    """Refuse the same of a runbook that has not begun; raises as `may_start`."""
     off = automation.standing(run).why_off
     if off:
         raise Refused(off)
-    said = overrides.of(run).get(execution.runbook, "")
+    said = overrides.of(run).get(runbook_id, "")
     if "watch" in (run.mode, said):
-        raise Refused(f"{execution.runbook} is set to watch for {run.name}: nothing acts on it")
+        raise Refused(f"{runbook_id} is set to watch for {run.name}: nothing acts on it")
 
 
 def ask(turn: Turn, diagnosis: Diagnosis) -> Outcome | None:

@@ -17,13 +17,13 @@ from controlplane.domain.recovery.runbook import Runbook
 from controlplane.incidents import actions as incidents
 from controlplane.incidents import planned
 from controlplane.incidents.models import Incident
-from controlplane.runbooks import registry
+from controlplane.runbooks import gate, registry
 from controlplane.runbooks.definitions import keep
 from controlplane.runbooks.models import Execution, ExecutionState
 from controlplane.runbooks.queries import UNFINISHED, live_of
 from controlplane.runs import queries as runs
 from controlplane.runs.book import Book
-from controlplane.runs.models import Attempt, Mode, Run, RunState
+from controlplane.runs.models import Attempt, Run, RunState
 
 PERSON = "person"
 MAX_INPUT = 500
@@ -36,7 +36,8 @@ def start(runbook_id: str, run: Run, by: str, now: datetime, args: Mapping[str, 
     Raises:
         NotFound: there is no such runbook.
         Invalid: an input is missing, unknown or not allowed; names it.
-        Refused: nobody starts it by hand, its own limit is used up, or the run is only watched, held or over.
+        Refused: nobody starts it by hand, automation is off, its own limit is used up, or the run is only
+            watched, held or over.
         Conflict: another runbook works on the run.
     """
     runbook = registry.runbook(runbook_id)
@@ -78,8 +79,7 @@ def _startable(runbook: Runbook, run: Run) -> Attempt:
     """Return the attempt that it would work on; say why it may not."""
     if runbook.start is None or not runbook.enabled:
         raise Refused(f"nobody starts {runbook.id} by hand" if runbook.enabled else f"{runbook.id} is switched off")
-    if run.mode == Mode.WATCH:
-        raise Refused(f"{run.name} is set to watch: nothing acts on it")
+    gate.may_act(runbook.id, run)
     if run.held:
         raise Refused(f"{run.name} is held by {run.held_by}")
     if run.state in OVER:

@@ -8,7 +8,7 @@ from controlplane.analytics.account import account
 from controlplane.domain.errors import Conflict, Invalid, Refused
 from controlplane.incidents.models import ActRecord, Incident
 from controlplane.quarantine import actions as quarantine
-from controlplane.runbooks import actions, answering, queries, starting
+from controlplane.runbooks import actions, answering, modes, queries, starting, switches
 from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
 from tests.flows.conftest import trained
@@ -98,6 +98,17 @@ def test_nothing_is_started_on_a_run_that_is_watched_held_or_worked_on(cluster):
     runs.set_mode(cluster.run, "watch", "ana", cluster.now)
     with pytest.raises(Refused, match="set to watch"):
         hold(cluster)
+
+
+def test_nothing_is_started_while_automation_is_off_or_the_runbook_is_only_to_watch(cluster):
+    switches.off(None, "ben", "a rehearsal", cluster.now)
+    with pytest.raises(Refused, match="ben switched automation off everywhere: a rehearsal"):
+        hold(cluster)
+    switches.on(None, "ben", cluster.now)
+    modes.set_mode("numerical-hold", None, "watch", "ben", cluster.now)
+    with pytest.raises(Refused, match="numerical-hold is set to watch for demo"):
+        hold(cluster)
+    assert cluster.run.executions.count() == 0
 
 
 def test_a_rank_that_the_launcher_cannot_end_is_killed_by_its_nodes_agent(cluster):
