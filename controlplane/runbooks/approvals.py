@@ -103,7 +103,8 @@ def approve(
 ) -> Answered:
     """Take a yes; the execution starts, or goes on, once as many different people agreed as have to.
 
-    `number` is the question that was looked at. An answer after its time is taken like one
+    The run is locked first, so of two executions only one begins to work on it. `number`
+    is the question that was looked at. An answer after its time is taken like one
     in time, as long as nothing has changed.
 
     Raises:
@@ -112,6 +113,7 @@ def approve(
     """
     if actor_kind != PERSON:
         raise Refused("only a person may approve")
+    Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
     locked = _proposed(execution)
     _may_start(locked)
     question = _asked(locked, number, now)

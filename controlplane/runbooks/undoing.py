@@ -16,6 +16,7 @@ from controlplane.runbooks import registry
 from controlplane.runbooks.models import Execution, StepRun
 from controlplane.runbooks.queries import live_of
 from controlplane.runbooks.turn import Turn
+from controlplane.runs.models import Run
 
 
 def step(turn: Turn) -> StepSpec | None:
@@ -36,9 +37,11 @@ def _begun(execution: Execution, index: int) -> bool:
 def start(execution: Execution, by: str, now: datetime) -> dict[str, Any]:
     """Check that an execution can be taken back, end the step under way, and return what changes about it.
 
-    Part of the caller's transaction. Raises as `actions.undo`.
+    Part of the caller's transaction. Locks the execution before its run, as a turn of the engine does.
+    Raises as `actions.undo`.
     """
     locked = Execution.objects.select_for_update(of=("self",), no_key=True).select_related("run").get(pk=execution.pk)
+    Run.objects.select_for_update(no_key=True).get(pk=locked.run_id)
     if live_of(locked.run).exclude(pk=locked.pk).exists():
         raise Conflict(f"another runbook works on {locked.run.name}")
     runbook = registry.of(locked)
