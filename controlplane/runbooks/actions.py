@@ -28,7 +28,7 @@ from controlplane.runbooks import approvals, engine, registry, undoing
 from controlplane.runbooks.approvals import lapse
 from controlplane.runbooks.consider import consider
 from controlplane.runbooks.models import ApprovalState, Execution, ExecutionState
-from controlplane.runbooks.queries import LIVE
+from controlplane.runbooks.queries import LIVE, WORKING
 from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
 from controlplane.runs.leases import Look
@@ -99,12 +99,12 @@ def resume(execution: Execution, by: str, now: datetime) -> None:
 
 
 def stop(execution: Execution, by: str, now: datetime) -> None:
-    """End an execution where it stands; the person takes over. `Conflict` when it has ended.
+    """End an execution where it stands, taking back too; the person takes over. `Conflict` when it has ended.
 
     Its commands that no agent has taken up yet are called back.
     """
     told = sentences.stopped(by, registry.of(execution))
-    going = (*LIVE, ExecutionState.PAUSED, ExecutionState.PROPOSED)
+    going = (*WORKING, ExecutionState.PAUSED, ExecutionState.PROPOSED)
     changes = {"outcome": told, "finished_at": now, "wake_at": None, "held_by": ""}
     with transaction.atomic():
         _move(execution, going, ExecutionState.STOPPED, changes, _Said("decision", told, by, now))

@@ -123,7 +123,7 @@ def _transition(turn: Turn, *, ruled: bool) -> bool:
     turn.effect = turn.spec.action.effect
     if turn.undoing and turn.undo is None:
         return earlier(turn)
-    ruling = None if turn.undoing or ruled else world.ruling(turn)
+    ruling = None if ruled else world.ruling(turn)
     if ruling is None and _must_begin(turn) and not begin(turn):
         return False
     return settle(turn, ruling or _look(turn))

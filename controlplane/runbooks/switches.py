@@ -20,7 +20,7 @@ from controlplane.fleet import actions as fleet
 from controlplane.live import actions as live
 from controlplane.runbooks import backlog as found
 from controlplane.runbooks.models import Execution
-from controlplane.runbooks.queries import LIVE
+from controlplane.runbooks.queries import WORKING
 from controlplane.runs import automation
 from controlplane.runs.automation import FLEET
 from controlplane.runs.book import Book
@@ -152,7 +152,7 @@ def _about(run: Run | None) -> str:
 
 def _look_again(run: Run | None, now: datetime) -> None:
     """Have every execution looked at by the next tick, so that what holds it is shown at once."""
-    going = Execution.objects.filter(state__in=LIVE)
+    going = Execution.objects.filter(state__in=WORKING)
     (going.filter(run=run) if run is not None else going).update(wake_at=now)
 
 

@@ -89,10 +89,20 @@ def _next(turn: Turn) -> bool:
 def earlier(turn: Turn) -> bool:
     """Go on taking back with the step before; behind the first one everything is taken back that can be."""
     if turn.execution.step_index == 0:
-        return _end(turn, End(ExecutionState.UNDONE, f"{turn.execution.undo_by} took back what it did"))
+        return _end(turn, End(ExecutionState.UNDONE, _taken_back(turn)))
     turn.execution.step_index -= 1
     _save(turn, ExecutionState.UNDOING, wake_at=turn.now)
     return True
+
+
+def _taken_back(turn: Turn) -> str:
+    """Say who took back what it did, and which steps stay since taking them back failed."""
+    tries = {tried.index: tried for tried in turn.execution.steps.filter(undo=True).order_by("try_number")}
+    if turn.step_run is not None:
+        tries[turn.step_run.index] = turn.step_run
+    left = [tries[index].name.replace("_", " ") for index in sorted(tries) if tries[index].state == "skipped"]
+    told = f"{turn.execution.undo_by} took back what it did"
+    return f"{told}, except for: {', '.join(left)}" if left else told
 
 
 def _finish(turn: Turn, tried: StepRun, state: str, sentence: str, result: Mapping[str, Any]) -> None:

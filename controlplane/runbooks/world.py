@@ -27,10 +27,13 @@ def ruling(turn: Turn) -> Outcome | None:
     """Say what the world imposes on the execution before its step, or None.
 
     Before an act incident and run are locked, so a person's hold comes before it or after it;
-    the switches stay as they are until the act is written.
+    the switches stay as they are until the act is written. Taking back is a person's wish,
+    which outlives incident and attempt, so there only holds and doubts count.
     """
     if turn.spec.action.effect is Effect.ACTS:
         turn.lock()
+    if turn.undoing:
+        return _still(turn)
     return _over(turn) or _overtaken(turn) or _gone(turn) or _still(turn) or gate.before_act(turn)
 
 

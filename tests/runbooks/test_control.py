@@ -3,13 +3,16 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from controlplane.access import links
 from controlplane.domain.errors import Conflict, NotFound, Refused
 from controlplane.incidents.models import ActRecord
 from controlplane.quarantine import actions as quarantine
-from controlplane.runbooks import actions, approvals, engine, preview
+from controlplane.runbooks import actions, approvals, engine, preview, registry, switches
 from controlplane.runbooks.models import Approval, Execution
+from controlplane.runbooks.outcomes import Failed
 from controlplane.runs import leases
 from controlplane.runs import queries as runs
 from tests.flows.conftest import trained
@@ -166,6 +169,43 @@ def test_undo_leaves_a_node_that_a_person_moved_since():
     cluster.until(lambda: cluster.execution().state == "undone", limit=10)
     assert cluster.node("n02").state == "repairing"
     assert any("n02 stays repairing, since it was moved meanwhile" in line for line in cluster.told())
+
+
+def test_taking_back_stands_still_while_automation_is_off_and_a_person_can_stop_it():
+    cluster = recovering()
+    cluster.until(lambda: len(cluster.launches) == 2, limit=30)
+    switches.off(None, "ben", "", cluster.now)
+    actions.undo(cluster.execution(), "ana", cluster.now)
+    cluster.tick(5)
+    assert (cluster.execution().state, cluster.execution().held_by) == ("undoing", "kill switch")
+    assert cluster.node("n02").state == "quarantined"
+    actions.stop(cluster.execution(), "ben", cluster.now)
+    switches.on(None, "ben", cluster.now)
+    cluster.tick(5)
+    assert (cluster.execution().state, cluster.node("n02").state) == ("stopped", "quarantined")
+
+
+def test_what_could_not_be_taken_back_is_named(monkeypatch):
+    cluster = recovering()
+    cluster.until(lambda: len(cluster.launches) == 2, limit=30)
+    monkeypatch.setattr(registry.step("give_back"), "look", lambda _: Failed("the ledger is away"), raising=False)
+    actions.undo(cluster.execution(), "ana", cluster.now)
+    cluster.until(lambda: cluster.execution().state == "undone", limit=60)
+    assert cluster.execution().outcome.startswith("ana took back what it did, except for: ")
+    assert "confirm" in cluster.execution().outcome
+
+
+@pytest.mark.parametrize("word", ["approve", "undo"])
+def test_whoever_lets_an_execution_work_locks_its_run_before_looking_for_another(word):
+    cluster = proposed() if word == "approve" else recovering()
+    if word == "undo":
+        cluster.until(lambda: len(cluster.launches) == 2, limit=30)
+    with CaptureQueriesContext(connection) as seen:
+        getattr(actions, word)(cluster.execution(), "ana", cluster.now)
+    asked = [item["sql"] for item in seen.captured_queries]
+    locks = [place for place, sql in enumerate(asked) if 'FROM "runs_run"' in sql and "FOR NO KEY UPDATE" in sql]
+    looks = [place for place, sql in enumerate(asked) if "beside" in sql]
+    assert locks[0] < looks[0]
 
 
 def test_what_did_nothing_cannot_be_undone():

@@ -1,6 +1,7 @@
 """Everything that the page of one runbook execution shows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -62,7 +63,9 @@ def _acts(execution: Execution, may: May) -> list[Button]:
         return []
     if execution.state == ExecutionState.PROPOSED:
         return []  # the approval card has its own
-    return [] if execution.state == ExecutionState.UNDOING else buttons.control(execution, may)
+    if execution.state == ExecutionState.UNDOING:
+        return [replace(buttons.stop_runbook(execution, may), label="Stop now")]
+    return buttons.control(execution, may)
 
 
 def _undo(execution: Execution, runbook: Runbook, rows: Sequence[StepRun], may: May) -> dict[str, Any] | None:
