@@ -49,9 +49,13 @@ def test_two_successors_form_a_chain_that_follows_changes_and_keeps_its_numbers(
     assert [needed(row) for row in queue(lab)] == [[job], [job, first]]
     assert running.launcher.keep("demo", 2, ["n4"])["successors"] == [first, second]
     assert [row[-1] for row in queue(lab)] == ["n4", "n4"]
-    assert running.launcher.hold("demo") == {"held": [first, second]}
+    lab.tool("scontrol", "uhold", second)
+    assert running.launcher.hold("demo") == {"held": [first]}
     assert [row[3] for row in queue(lab)] == ["JobHeldUser", "JobHeldUser"]
-    assert running.launcher.release("demo") == {"released": [first, second]}
+    running.open()
+    assert running.launcher.release("demo") == {"released": [first]}
+    assert [row[0] for row in queue(lab) if row[3] == "JobHeldUser"] == [second]
+    lab.tool("scontrol", "release", second)
     tell(running)
     told = {event["data"]["job_id"]: event["data"] for event in running.context.of("scheduler.job")}
     assert (told[job]["successors"], told[first]["state"]) == (2, "PENDING")
@@ -68,7 +72,9 @@ def test_nothing_is_queued_behind_a_run_that_has_no_job(site):
         site.launcher.keep("demo", 1, [])
 
 
-def test_after_a_time_limit_the_successor_becomes_the_next_attempt(running, lab):
+def test_after_a_time_limit_the_successor_becomes_the_next_attempt_which_any_launcher_can_stop(
+    running, lab, monkeypatch
+):
     successor = running.launcher.keep("demo", 1, [])["successors"][0]
     running.told("attempt.started")
     lab.tool("scancel", "--batch", "--signal=USR1", running.launcher._site.records.newest("demo").job)
@@ -85,6 +91,12 @@ def test_after_a_time_limit_the_successor_becomes_the_next_attempt(running, lab)
     started = wait_for(lambda: tell(running) or running.context.of("attempt.started")[1:])[0]
     assert (started["attempt"], started["data"]["job_id"], started["data"]["resume"]) == (2, successor, {"step": 0})
     wait_for(lambda: tell(running) or len(queue(lab)) == 1)
+    (running.folder / "head" / "launcher").rename(running.folder / "lost")
+    running.open()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("middlewatch_agent.launcher.processes.of_run", lambda *_: [])
+        assert running.stop(2).data == {"stopped": True, "survivors": []}
+    assert successor not in lab.tool("squeue", "-h", "-t", "R", "-o", "%i").split()
 
 
 def test_after_a_crash_the_control_planes_attempt_goes_first_and_the_chain_follows_it(running, lab):

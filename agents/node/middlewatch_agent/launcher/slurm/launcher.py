@@ -66,7 +66,7 @@ class SlurmLauncher:
             names = self._ask_to_stop(run, attempt)
         why = f"fenced: attempt {attempt} of run {run} could not be ended here"
         try:
-            fenced = self._stopper.end(self._site.mark(run, attempt), grace, why)
+            fenced = self._stopper.end(lambda job: self._site.is_of(job, run, attempt), grace, why)
             fenced += nodes.fence_lost(self._site.tools, set(names) - set(fenced), why)
             survivors = self._end_here(run, attempt)
             fenced = self._give_back(fenced, {process.node for process in survivors}, why)

@@ -55,6 +55,12 @@ class Site:
         known, mark = self.world.jobs, self.mark(record.run, record.attempt)
         return known.get(record.job) or next((job for job in known.values() if job.comment == mark), None)
 
+    def is_of(self, job: Job, run: str, attempt: int) -> bool:
+        """Whether a job is this attempt, also one that a launcher submitted whose place this one has taken."""
+        record = self.records.newest(run)
+        known = record.job if record and record.attempt == attempt else ""
+        return script.attempt_of(job.comment, run) == str(attempt) or (bool(known) and job.job_id == known)
+
     def submit(self, run: str, job: script.Job) -> str:
         """Write the script of a job and submit it. Raises UnknownError, ToolError or OSError."""
         path = self.jobs / f"{job.name}.sh"

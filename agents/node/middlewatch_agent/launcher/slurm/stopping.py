@@ -19,6 +19,8 @@ from middlewatch_agent.launcher.slurm.nodes import fence
 from middlewatch_agent.launcher.slurm.tools import ToolError, Tools, UnknownError
 from middlewatch_agent.launcher.slurm.view import COMPLETING, PENDING, Job
 
+Test = Callable[[Job], bool]
+"""Tells whether a job is one of those to end."""
 LOOK_S = 0.15
 GONE = ("invalid job id", "already completing", "already completed", "completing")
 """What Slurm says of a job that needs no signal any more."""
@@ -33,26 +35,26 @@ class Stopper:
         self._fence_s = fence_s
         self._fence_most = fence_most
 
-    def end(self, mark: str, grace_s: float, why: str) -> list[str]:
-        """End every job with this mark; give the nodes that had to be fenced."""
-        living = self._living(mark)
+    def end(self, is_of: Test, grace_s: float, why: str) -> list[str]:
+        """End every job of an attempt, whoever submitted it; give the nodes that had to be fenced."""
+        living = self._living(is_of)
         self._ask(living)
         if any(job.state not in (PENDING, COMPLETING) for job in living):
-            living = self._until_ended(mark, grace_s)
+            living = self._until_ended(is_of, grace_s)
         elif living and all(job.state == COMPLETING for job in living):  # somebody else ends it, by Slurm's own times
-            living = self._until_ended(mark, self._tools.kill_wait_s())
+            living = self._until_ended(is_of, self._tools.kill_wait_s())
         if not living:
             return []
         self._force(living)
-        left = self._until_ended(mark, self._fence_s)
-        return self._fence(left, mark, why) if left else []
+        left = self._until_ended(is_of, self._fence_s)
+        return self._fence(left, is_of, why) if left else []
 
-    def _living(self, mark: str) -> list[Job]:
-        return [job for job in self._tools.jobs() if job.active and job.comment == mark]
+    def _living(self, is_of: Test) -> list[Job]:
+        return [job for job in self._tools.jobs() if job.active and is_of(job)]
 
-    def _until_ended(self, mark: str, seconds: float) -> list[Job]:
+    def _until_ended(self, is_of: Test, seconds: float) -> list[Job]:
         deadline = time.monotonic() + seconds
-        while (left := self._living(mark)) and time.monotonic() < deadline:
+        while (left := self._living(is_of)) and time.monotonic() < deadline:
             time.sleep(LOOK_S)
         return left
 
@@ -68,12 +70,12 @@ class Stopper:
             _unless_gone(lambda job_id: self._tools.signal(job_id, "KILL", batch=True), job.job_id)
             _unless_gone(self._tools.cancel, job.job_id)
 
-    def _fence(self, left: Sequence[Job], mark: str, why: str) -> list[str]:
+    def _fence(self, left: Sequence[Job], is_of: Test, why: str) -> list[str]:
         names = {node for job in left for node in job.nodes}
         silent = {node.name for node in self._tools.nodes() if node.name in names and not node.answers}
         fenced = self._fence_all(silent, why)
         if silent:
-            left = self._until_ended(mark, self._fence_s)
+            left = self._until_ended(is_of, self._fence_s)
             names = {node for job in left for node in job.nodes}
         if len(names) > self._fence_most:
             raise UnknownError(f"{len(names)} nodes have not told the end of their processes, among them {min(names)}")

@@ -32,6 +32,8 @@ class Wish(msgspec.Struct, kw_only=True):
     """Somebody wants the waiting jobs held."""
     paused: bool = False
     """They are held because the attempt was ended on purpose; the next one that is started lets them go."""
+    holds: list[str] = []
+    """The jobs that were held here, for either reason; a person holds others, and only that person lets them go."""
 
 
 class Wishes:

@@ -52,6 +52,11 @@ class Job:
         """Whether it may hold nodes now or later."""
         return self.state in ACTIVE
 
+    @property
+    def held(self) -> bool:
+        """Whether somebody keeps it from starting."""
+        return self.reason.startswith("JobHeld")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:

@@ -40,13 +40,31 @@ class Waiting:
         return {"successors": [job.job_id for job in self._queue(run, self._fresh())]}
 
     def hold(self, run: str, *, held: bool) -> dict[str, object]:
-        """Hold or release every job of a run that waits; the place in the queue stays."""
+        """Hold every job of a run that waits, or let those go that were held here; the place in the queue stays.
+
+        After a stop they stay held until an attempt is started again.
+        """
         self._wishes.save(run, replace(self._wishes.of(run), held=held))
         prefix = self._site.mark(run, None).removesuffix(script.NEXT)
         found = [job for job in self._fresh().values() if job.comment.startswith(prefix) and job.state == PENDING]
-        for job in found:
-            (self._site.tools.hold if held else self._site.tools.release)(job.job_id)
-        return {"held" if held else "released": [job.job_id for job in found]}
+        if held:
+            return {"held": self._hold(run, found)}
+        return {"released": [] if self._wishes.of(run).paused else self._release(run, found)}
+
+    def _hold(self, run: str, jobs: list[Job]) -> list[str]:
+        """Hold jobs and remember which: one that a person holds stays theirs. Gives those that are held by us now."""
+        wish, free = self._wishes.of(run), [job for job in jobs if not job.held]
+        ours = {*wish.holds, *(job.job_id for job in free)}
+        self._wishes.save(run, replace(wish, holds=sorted(ours)))
+        self.each(free, self._site.tools.hold)
+        return [job.job_id for job in jobs if job.job_id in ours]
+
+    def _release(self, run: str, jobs: list[Job]) -> list[str]:
+        """Let those of the jobs go on that we hold."""
+        ours = [job for job in jobs if job.job_id in self._wishes.of(run).holds]
+        self.each(ours, self._site.tools.release)
+        self._wishes.save(run, replace(self._wishes.of(run), holds=[]))
+        return [job.job_id for job in ours]
 
     # what follows from attempts
 
@@ -71,7 +89,7 @@ class Waiting:
         """Keep the waiting jobs from beginning until an attempt is started again; one that does begin is cancelled."""
         self._wishes.save(run, replace(self._wishes.of(run), paused=True))
         with suppress(UnknownError, ToolError):
-            self.each(self._queue(run, self._fresh()), self._site.tools.hold)
+            self._hold(run, self._queue(run, self._fresh()))
 
     def tend(self, now_ms: int) -> None:
         """Keep every run's queue as it is wanted, and give an order to a successor that may go on."""
@@ -84,10 +102,17 @@ class Waiting:
     def _tend(self, record: AttemptRecord, now_ms: int) -> None:
         job = self._site.job_of(record)
         if job is not None and job.active and record.state == "running":
+            self._mark(record, job)
             self.each(self._begun(record.run, self._site.world.jobs), self._site.tools.cancel)
             self._match(record.run, self._site.world.jobs)
         elif job is not None and record.exited_told:
             self._carry_on(record, str(ends.exited(record, job, "")["reason"]), now_ms)
+
+    def _mark(self, record: AttemptRecord, job: Job) -> None:
+        """Let a successor be known as the attempt that it has become, also to a launcher without our records."""
+        mark = self._site.mark(record.run, record.attempt)
+        if job.comment != mark:
+            self.each([job], lambda job_id: self._site.tools.update_job(job_id, comment=mark))
 
     def _carry_on(self, record: AttemptRecord, reason: str, now_ms: int) -> None:
         """Decide on the successors of an attempt that has ended."""
@@ -145,14 +170,15 @@ class Waiting:
         ahead = [record.job, *(job.job_id for job in queue[-1:])]
         for _ in range(wish.count - len(queue)):
             ahead = [record.job, self._site.submit(run, self._successor(record, wish, ahead))]
-            if wish.held:
-                self._site.tools.hold(ahead[-1])
+        if wish.held and wish.count > len(queue):
+            self._hold(run, self._queue(run, self._fresh()))
 
     def _go_on(self, run: str, wish: Wish, queue: list[Job]) -> None:
         """Release what a stop has held, unless somebody wants it held."""
         if wish.paused:
             self._wishes.save(run, replace(wish, paused=False))
-            self.each([] if wish.held else queue, self._site.tools.release)
+            if not wish.held:
+                self._release(run, queue)
 
     def _successor(self, record: AttemptRecord, wish: Wish, after: list[str]) -> script.Job:
         return script.Job(
