@@ -26,6 +26,7 @@ from controlplane.web.errors import answer
 from controlplane.web.views.common import clock
 
 PAGE = "web/act.html"
+MAX_WHY = 2000
 
 
 @login_not_required
@@ -61,13 +62,14 @@ def _show(request: HttpRequest, link: Link) -> HttpResponse:
 
 
 def _press(request: HttpRequest, token: str, link: Link, now: datetime) -> HttpResponse:
+    why = request.POST.get("why", "").strip()[:MAX_WHY]
     try:
         with transaction.atomic():
             deed = deeds.of(link)
             person = _person(request, link)
             require(person, deed.right)
             links.take(token, now)
-            url, told = deed.show(link).url, deed.do(link, person.username, now)
+            url, told = deed.show(link).url, deed.do(link, person.username, why, now)
     except MiddlewatchError as error:
         return _said(request, answer(error).status, answer(error).title, str(error))
     return _said(request, 200, told, "", url=url)

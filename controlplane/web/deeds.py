@@ -28,11 +28,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """One purpose of a link; `do` returns what was done in a sentence."""
+    """One purpose of a link; `do` takes link, person, the typed reason and now, and says what was done."""
 
     right: str
     show: Callable[[Link], Shown]
-    do: Callable[[Link, str, datetime], str]
+    do: Callable[[Link, str, str, datetime], str]
 
 
 def of(link: Link) -> Deed:
@@ -51,7 +51,7 @@ def _show_incident(link: Link) -> Shown:
     )  # fmt: skip
 
 
-def _acknowledge(link: Link, by: str, now: datetime) -> str:
+def _acknowledge(link: Link, by: str, _: str, now: datetime) -> str:
     incident = queries.incident_numbered(link.number)
     incidents.acknowledge(incident, by, now)
     return f"You acknowledged incident {incident.pk}. The runbook goes on."
@@ -70,16 +70,16 @@ def _show_question(link: Link) -> Shown:
     )  # fmt: skip
 
 
-def _approve(link: Link, by: str, now: datetime) -> str:
+def _approve(link: Link, by: str, why: str, now: datetime) -> str:
     asked = approvals.numbered(link.number)
-    answered = approvals.approve(asked.execution, by, now, number=asked.pk)
+    answered = approvals.approve(asked.execution, by, now, why=why, number=asked.pk)
     wake.execution(asked.execution_id)
     return full_stop(answered.told[:1].upper() + answered.told[1:])
 
 
-def _reject(link: Link, by: str, now: datetime) -> str:
+def _reject(link: Link, by: str, why: str, now: datetime) -> str:
     asked = approvals.numbered(link.number)
-    return approvals.reject(asked.execution, by, now, number=asked.pk).told
+    return approvals.reject(asked.execution, by, now, why=why, number=asked.pk).told
 
 
 DEEDS: Mapping[str, Deed] = {

@@ -119,3 +119,14 @@ def test_a_link_approves_the_question_it_was_sent_with_and_no_later_one(client, 
     assert "approved" in client.post(first).text
     assert cluster.execution().approved_by == "ana"
     assert client.post(stale).status_code == 404
+
+
+def test_a_reason_typed_behind_a_link_is_kept(client, person):
+    cluster = proposed()
+    person(role=Role.OPERATOR)
+    subject = f"approval:{Approval.objects.get().pk}"
+    address = links.make("reject", subject, person="ana", now=datetime.now(UTC), life=HOUR)
+    client.post(address.removeprefix("http://127.0.0.1:8000"), {"why": f" maintenance at four{'.' * 3000}"})
+    assert cluster.execution().state == "rejected"
+    assert len(Approval.objects.get().answers[0]["why"]) == 2000
+    assert "maintenance at four" in cluster.execution().outcome
