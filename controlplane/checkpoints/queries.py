@@ -39,6 +39,12 @@ def has_saved(run: Run) -> bool:
     return of_run(run).exclude(completed_at=None).exists()
 
 
+def completed_since(run: Run, since: datetime, *, step: int = 0) -> Checkpoint | None:
+    """Return the newest checkpoint of `step` or later that was completed after `since` and lacks no file."""
+    complete = of_run(run).filter(state__in=USABLE, completed_at__gt=since, step__gte=step)
+    return next((row for row in complete.order_by("-step")[:LOOKED_AT] if not missing_files(row)), None)
+
+
 def candidates(run: Run, *, suspects: Collection[int] = ()) -> list[Candidate]:
     """Return the checkpoints that are still there, newest first; those of the steps in `suspects` are marked so."""
     known = of_run(run).exclude(state=CheckpointState.DELETED)[:LOOKED_AT]

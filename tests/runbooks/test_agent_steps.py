@@ -55,12 +55,40 @@ def told(cluster):
 def test_a_save_switch_is_armed_on_the_node_of_rank_0_and_training_goes_on(cluster, folder):
     cluster.also["switch.arm"] = lambda node, args: obey(cluster, node, args)
     begin(cluster, folder, "{do: arm_switch, with: {what: save}}")
-    cluster.tick(3)
-    assert cluster.execution().state == "succeeded"
+    cluster.until(lambda: cluster.execution().state == "succeeded", limit=10)
     command = cluster.sent("switch.arm").get()
     assert (command.node.name, command.args["what"]) == (cluster.newest().nodes[0], "save")
     assert "Rank 0 took the save switch after step" in told(cluster)
     assert cluster.newest().stopping_at is None
+
+
+def acknowledge_alone(cluster):
+    """Ranks answer before they save, and the save takes a while."""
+    cluster.save_every = 1000
+    cluster.also["switch.arm"] = lambda *_: {"acknowledged": [0], "step": cluster.step}
+
+
+def test_a_planned_change_stops_nothing_before_the_checkpoint_that_it_asked_for_is_complete(cluster):
+    acknowledge_alone(cluster)
+    starting.start("planned-change", cluster.run, "ana", cluster.now, {"what": "a new driver"})
+    cluster.tick(3)
+    cluster.save("complete", step=3)  # an old one, written late
+    cluster.save("saving")
+    cluster.tick(10)
+    assert (cluster.sent("switch.arm").get().state, cluster.stops) == ("succeeded", [])
+    cluster.save("complete")
+    cluster.until(lambda: cluster.stops, limit=10)
+    assert cluster.execution().context["switch_step"] >= 6
+
+
+def test_a_save_whose_attempt_ends_first_has_failed(cluster, folder):
+    acknowledge_alone(cluster)
+    execution = begin(cluster, folder, "{do: arm_switch, with: {what: save}}")
+    cluster.tick(3)
+    cluster.newest().run.attempts.update(state="exited")
+    cluster.tick(6)
+    execution.refresh_from_db()
+    assert (execution.state, "ended before its checkpoint was complete" in execution.outcome) == ("failed", True)
 
 
 def test_a_kill_switch_ends_the_attempt_as_ours_and_the_run_is_neither_broken_nor_complete(cluster, folder):

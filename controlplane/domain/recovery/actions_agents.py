@@ -31,8 +31,8 @@ AGENT_ACTIONS: Sequence[Action] = (
             waits_for="the ranks to take the switch",
             next="arm the {what} switch of the training",
             doing="arming the {what} switch of attempt {attempt}",
-            done="Rank {acknowledged} took the {what} switch after step {switch_step}.",
-            failed="The training did not take the {what} switch: {why}.",
+            done="Rank {acknowledged} took the {what} switch after step {switch_step}; what it asks for is done.",
+            failed="The {what} switch came to nothing: {why}.",
         ),
     ),
     Action(

@@ -1,13 +1,15 @@
 """Let the training itself save, or save and end (R-09).
 
 A hung job never looks for a switch, so nobody's answer is no surprise: the switch
-disarms itself, and a teardown from outside follows. Before a kill the attempt is
-marked as ours to end, so that its end is neither a fault nor a finished training.
+disarms itself, and a teardown from outside follows. Ranks answer before they save, so
+only a complete checkpoint ends a save: what follows may stop them. Before a kill the
+attempt is marked as ours to end, so that its end is neither a fault nor a finished training.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from controlplane.checkpoints.queries import completed_since
 from controlplane.domain.recovery.acts import Do
 from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
 from controlplane.runbooks.steps.base import Step, answer, finished, refusal, succeeded
@@ -38,7 +40,7 @@ class ArmSwitch(Step):
         return {"what": what, "attempt": attempt.number}
 
     def look(self, turn: Turn) -> Outcome:
-        """Be done when a rank has taken the switch; after a kill, when the attempt has ended."""
+        """Be done when what a rank took the switch for has happened: a complete checkpoint, or the attempt's end."""
         command = next(iter(turn.commands()), None)
         if command is None:
             return Failed(str(turn.tried.intent.get("refused")), retry=False)
@@ -46,14 +48,15 @@ class ArmSwitch(Step):
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
         if not succeeded(command):
             return Failed(refusal(command), retry=False)
-        if _what(turn) == saving.KILL and _lives(turn):
-            return Wait(turn.in_s(POLL_S), "the ranks to save and end")
         told = answer(command)
-        return Done({"acknowledged": told.get("acknowledged", []), "switch_step": told.get("step")})
+        return _pending(turn, told.get("step")) or Done(
+            {"acknowledged": told.get("acknowledged", []), "switch_step": told.get("step")}
+        )
 
     def expired(self, turn: Turn) -> Outcome:
-        """What has not ended by itself is for the teardown."""
-        return Failed(f"the ranks did not end within {turn.spec.limit_s:g} s", retry=False)
+        """What has not ended by itself is for the teardown; a save that never came costs no more than this limit."""
+        missed = "end" if _what(turn) == saving.KILL else "complete a checkpoint"
+        return Failed(f"the ranks did not {missed} within {turn.spec.limit_s:g} s", retry=False)
 
     def preview(self, turn: Turn) -> str | None:
         """Say which switch, or why it cannot be armed."""
@@ -96,6 +99,14 @@ def _attempt(turn: Turn) -> Attempt | None:
     return turn.launched or turn.broken
 
 
-def _lives(turn: Turn) -> bool:
+def _pending(turn: Turn, step: Any) -> Outcome | None:
+    """Say what the ranks that took the switch after `step` have still to do, or nothing."""
     attempt = _attempt(turn)
-    return attempt is not None and attempt.state != AttemptState.EXITED
+    lives = attempt is not None and attempt.state != AttemptState.EXITED
+    if _what(turn) == saving.KILL:
+        return Wait(turn.in_s(POLL_S), "the ranks to save and end") if lives else None
+    if completed_since(turn.run, turn.tried.started_at, step=step if isinstance(step, int) else 0):
+        return None
+    if not lives:
+        return Failed("the attempt ended before its checkpoint was complete", retry=False)
+    return Wait(turn.in_s(POLL_S), "a complete checkpoint")

@@ -4,8 +4,7 @@ Until then nothing is touched: the finding may clear, the run may end, and any o
 trouble goes first (methods 3 and 11.9).
 """
 
-from controlplane.checkpoints.models import Checkpoint
-from controlplane.checkpoints.queries import USABLE, missing_files
+from controlplane.checkpoints.queries import completed_since
 from controlplane.incidents import queries as incidents
 from controlplane.runbooks import gate
 from controlplane.runbooks.models import ExecutionState
@@ -15,7 +14,6 @@ from controlplane.runbooks.turn import Turn
 from controlplane.runs.models import AttemptState
 
 POLL_S = 30.0
-LOOKED_AT = 20
 
 
 class AwaitBoundary(Step):
@@ -29,13 +27,7 @@ class AwaitBoundary(Step):
             return End(ExecutionState.SUCCEEDED, "it recovered by itself; nothing was touched")
         if attempt is None or attempt.state == AttemptState.EXITED:
             return End(ExecutionState.STOPPED, "the attempt ended before its next checkpoint")
-        saved = _saved(turn)
+        saved = completed_since(turn.run, turn.tried.started_at)  # one from before an approval is no boundary
         if saved is None:
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
         return gate.ask(turn, diagnosis) or Done({"boundary": saved.step, "fingerprint": diagnosis.fingerprint})
-
-
-def _saved(turn: Turn) -> Checkpoint | None:
-    """Return a complete checkpoint that is newer than this step; one from before the approval is no boundary."""
-    complete = Checkpoint.objects.filter(run=turn.run, state__in=USABLE, completed_at__gt=turn.tried.started_at)
-    return next((row for row in complete.order_by("-step")[:LOOKED_AT] if not missing_files(row)), None)
