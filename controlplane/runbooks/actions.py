@@ -86,14 +86,14 @@ def reject(execution: Execution, by: str, now: datetime, why: str = "", *, numbe
 
 def pause(execution: Execution, by: str, now: datetime) -> None:
     """Keep an execution from its next act; a command that is under way ends. `Conflict` when it is not live."""
-    told = sentences.paused(by, registry.of(execution))
+    told = sentences.paused(by, registry.readable(execution))
     changes = {"paused_by": by, "still_since": now}
     _move(execution, LIVE, ExecutionState.PAUSED, changes, _Said("pause", told, by, now))
 
 
 def resume(execution: Execution, by: str, now: datetime) -> None:
     """Let a paused execution go on; the limit of its step runs on from where it stopped."""
-    told = sentences.unpaused(by, registry.of(execution))
+    told = sentences.unpaused(by, registry.readable(execution))
     changes = {"paused_by": "", "wake_at": now}
     _move(execution, [ExecutionState.PAUSED], ExecutionState.RUNNING, changes, _Said("resume", told, by, now))
 
@@ -103,9 +103,9 @@ def stop(execution: Execution, by: str, now: datetime) -> None:
 
     Its commands that no agent has taken up yet are called back.
     """
-    told = sentences.stopped(by, registry.of(execution))
+    told = sentences.stopped(by, registry.readable(execution))
     going = (*WORKING, ExecutionState.PAUSED, ExecutionState.PROPOSED)
-    changes = {"outcome": told, "finished_at": now, "wake_at": None, "held_by": ""}
+    changes = {"outcome": told, "stopped_by": by, "finished_at": now, "wake_at": None, "held_by": ""}
     with transaction.atomic():
         _move(execution, going, ExecutionState.STOPPED, changes, _Said("decision", told, by, now))
         approvals.settle(execution.approvals.all(), ApprovalState.WITHDRAWN, now)
@@ -114,7 +114,7 @@ def stop(execution: Execution, by: str, now: datetime) -> None:
 
 def stop_after(execution: Execution, by: str, now: datetime) -> None:
     """End an execution behind the step under way, which ends as it would. `Conflict` when it is not live."""
-    told = sentences.stopped_after(by, registry.of(execution))
+    told = sentences.stopped_after(by, registry.readable(execution))
     with transaction.atomic():
         still = Execution.objects.filter(pk=execution.pk, state__in=LIVE, stop_after_by="")
         if not still.update(stop_after_by=by):
@@ -141,7 +141,7 @@ def undo(execution: Execution, by: str, now: datetime) -> None:
     """
     with transaction.atomic():
         changes = undoing.start(execution, by, now)
-        told = sentences.taken_back(by, registry.of(execution))
+        told = sentences.taken_back(by, registry.readable(execution))
         _move(execution, sorted(UNDOABLE), ExecutionState.UNDOING, changes, _Said("decision", told, by, now))
         fleet.recall_commands(now, execution_id=execution.pk)
 

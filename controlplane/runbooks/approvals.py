@@ -137,7 +137,7 @@ def reject(execution: Execution, by: str, now: datetime, *, why: str = "", numbe
     question = _asked(locked, number, now)
     question.answers = [*question.answers, {"who": by, "said": "no", "at": now.isoformat(), "why": why}]
     _close(question, ApprovalState.REJECTED, now)
-    told = sentences.rejected(by, registry.of(locked), why)
+    told = sentences.rejected(by, registry.readable(locked), why)
     changes = {"outcome": told, "finished_at": now, "held_by": "", "wake_at": None}
     Execution.objects.filter(pk=locked.pk).update(state=ExecutionState.REJECTED, **changes)
     _tell(locked, "rejected", told, by, now)
@@ -195,7 +195,7 @@ def _count(execution: Execution, question: Approval, answer: dict[str, Any], now
     question.answers = [*question.answers, answer]
     if len(question.answers) < question.persons:
         question.save(update_fields=["answers"])
-        told = f"{by} approved “{registry.of(execution).title}”; one more person has to agree."
+        told = f"{by} approved “{registry.readable(execution).title}”; one more person has to agree."
         _tell(execution, "proposal", told, by, now)
         return Answered(ApprovalState.OPEN, told)
     _close(question, ApprovalState.APPROVED, now)
@@ -206,7 +206,7 @@ def _count(execution: Execution, question: Approval, answer: dict[str, Any], now
 def _go(execution: Execution, names: str, now: datetime) -> Answered:
     changes = {"approved_by": names, "held_by": "", "wake_at": now}
     Execution.objects.filter(pk=execution.pk).update(state=ExecutionState.RUNNING, **changes)
-    told = sentences.approved(names, registry.of(execution))
+    told = sentences.approved(names, registry.readable(execution))
     _tell(execution, "approved", told, names, now)
     return Answered(ApprovalState.APPROVED, told)
 
@@ -242,7 +242,7 @@ def _lapse(question: Approval, now: datetime) -> bool:
     if incident.state != IncidentState.OPEN or question.execution.state != ExecutionState.PROPOSED:
         return True
     minutes = (now - question.asked_at).total_seconds() / 60
-    title = registry.of(question.execution).title
+    title = registry.readable(question.execution).title
     why = f"nobody answered within {minutes:.0f} min whether “{title}” may go on, so nothing was done"
     do = Do.NOTIFY if incident.quiet or _barred(incident.run) else Do.PAGE
     run = incident.run.name if incident.run else None

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.diagnosis.diagnose import Diagnosis
@@ -101,8 +102,8 @@ def _carry_out(incident: Incident, attempt: Attempt, decision: Decision, now: da
 
 def _gives_way(live: Execution, decision: Decision) -> bool:
     """An execution that only waits for a checkpoint gives way to one that may start now."""
-    patient = registry.of(live).steps[live.step_index].action.patient
-    return patient and decision.starts
+    steps = registry.readable(live).steps
+    return bool(steps) and steps[live.step_index].action.patient and decision.starts
 
 
 def _end_patient(live: Execution, incident: Incident, now: datetime) -> None:
@@ -136,9 +137,17 @@ def _standing(incident: Incident, attempt: Attempt | None, now: datetime) -> Dia
 
 def _refused_by_person(incident: Incident, attempt: int) -> bool:
     """A person who rejected or stopped the answer to this attempt is not asked again."""
-    refused = (ExecutionState.REJECTED, ExecutionState.STOPPED, ExecutionState.UNDONE)
-    by_hand = incident.executions.filter(attempt=attempt, state__in=refused)
-    return by_hand.exclude(outcome=ANOTHER).exists() or incident.skips.filter(attempt=attempt).exists()
+    refused = Q(state__in=(ExecutionState.REJECTED, ExecutionState.UNDONE))
+    stopped = Q(state=ExecutionState.STOPPED) & ~Q(stopped_by="", undo_by="")
+    by_hand = incident.executions.filter(refused | stopped, attempt=attempt)
+    return by_hand.exists() or incident.skips.filter(attempt=attempt).exists()
+
+
+def _tries(incident: Incident, attempt: int, runbook: str) -> int:
+    """Count the executions that came to nothing, also those that a step of their own ended behind another."""
+    ours = incident.executions.filter(attempt=attempt, runbook=runbook)
+    begun = Q(state=ExecutionState.STOPPED, stopped_by="", steps__state="done")
+    return ours.filter(Q(state__in=_WORKED) | begun).distinct().count()
 
 
 def _decide(incident: Incident, run: Run, attempt: Attempt | None, diagnosis: Diagnosis, now: datetime) -> Decision:
@@ -151,8 +160,7 @@ def _decide(incident: Incident, run: Run, attempt: Attempt | None, diagnosis: Di
     decision = choose(diagnosis, facts, policy, catalog)
     if decision.runbook is None:
         return decision
-    worked = incident.executions.filter(attempt=attempt.number, state__in=_WORKED, runbook=decision.runbook)
-    tries = worked.count()
+    tries = _tries(incident, attempt.number, decision.runbook)
     if tries >= MAX_TRIES:
         why = f"{tries} tries to bring attempt {attempt.number} back have failed"
         return replace(decision, held_by=HeldBy.REPEAT.value, why=why, not_before=None)

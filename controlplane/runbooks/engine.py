@@ -21,7 +21,7 @@ from controlplane.runbooks import registry, undoing, world
 from controlplane.runbooks.models import Execution, StepRun
 from controlplane.runbooks.outcomes import Failed, Outcome, Wait
 from controlplane.runbooks.queries import WORKING
-from controlplane.runbooks.transitions import begin, earlier, settle, write
+from controlplane.runbooks.transitions import begin, earlier, give_up, settle, write
 from controlplane.runbooks.turn import Turn
 from controlplane.runs.book import Book
 from controlplane.runs.leases import Lease, Look, give_back, take
@@ -34,6 +34,7 @@ LEASE_S = 1.0
 Every transition renews the lease. A worker that is slower between two of them than this may be
 overtaken, and then writes nothing more; inside of one the row is locked, so nobody can.
 """
+UNREADABLE = "its kept definition cannot be used by this version"
 MAX_TURNS = 64
 """More turns in one go than any runbook needs; what is left waits for the next wake-up."""
 
@@ -109,17 +110,19 @@ def _read(lease: Lease, now: datetime) -> Turn | None:
     execution: Execution = lease.locked("run", "incident__run")
     if execution.state not in WORKING:
         return None
-    runbook = registry.of(execution)
+    runbook = registry.readable(execution)
     turn = Turn(execution, runbook, now, Book(now, "runbook", runbook.id), lease=lease)
     tries = execution.steps.filter(index=execution.step_index, undo=turn.undoing)
     turn.step_run = tries.order_by("-try_number").first()
-    if turn.undoing:
+    if turn.undoing and runbook.steps:
         turn.undo = undoing.step(turn)
     return turn
 
 
 def _transition(turn: Turn, *, ruled: bool) -> bool:
     """Rule, begin what has to begin, and settle how it stands: the intent and what follows it are one commit."""
+    if not turn.runbook.steps:
+        return give_up(turn, UNREADABLE)
     turn.effect = turn.spec.action.effect
     if turn.undoing and turn.undo is None:
         return earlier(turn)

@@ -150,6 +150,18 @@ def of(execution: Execution) -> Runbook:
     return thaw(kept.documents, execution.runbook)
 
 
+def readable(execution: Execution) -> Runbook:
+    """Return the same; one that no version here reads any more has a name and no steps.
+
+    So a past night is still shown, and people can end what nobody can carry on.
+    """
+    try:
+        return of(execution)
+    except NotFound:
+        name = execution.runbook
+        return Runbook(id=name, code="", version=execution.version, title=name, summary="", steps=())
+
+
 def thaw(documents: Mapping[str, str], name: str) -> Runbook:
     """Compile a runbook again from the texts that were kept with it."""
     made = [Document(source, text, files.parse(text)) for source, text in documents.items()]

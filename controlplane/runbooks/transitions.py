@@ -6,6 +6,7 @@ from typing import Any
 
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.recovery import execution as rules
+from controlplane.domain.recovery.acts import Do
 from controlplane.domain.recovery.execution import After
 from controlplane.fleet import actions as fleet
 from controlplane.incidents.telling import shown
@@ -80,7 +81,7 @@ def _next(turn: Turn) -> bool:
         return _end(turn, End(ExecutionState.SUCCEEDED, turn.tried.sentence))
     by = turn.execution.stop_after_by
     if by:
-        return _end(turn, End(ExecutionState.STOPPED, f"{by} stopped it behind the step {turn.spec.name}"))
+        return _end(turn, End(ExecutionState.STOPPED, f"{by} stopped it behind the step {turn.spec.name}", by))
     turn.execution.step_index += 1
     _save(turn, ExecutionState.RUNNING, wake_at=turn.now)
     return True
@@ -159,7 +160,8 @@ def _move_again(turn: Turn) -> None:
 
 def _propose(turn: Turn, outcome: Propose) -> bool:
     if turn.execution.stop_after_by:
-        return _end(turn, End(ExecutionState.STOPPED, f"{turn.execution.stop_after_by} stopped it"))
+        by = turn.execution.stop_after_by
+        return _end(turn, End(ExecutionState.STOPPED, f"{by} stopped it", by))
     told = f"Proposed “{turn.runbook.title}” and waits for a person: {outcome.why}."
     turn.tell("proposal", told, key=f"propose:{turn.execution.step_index}", data={"held_by": outcome.held_by})
     _save(turn, ExecutionState.PROPOSED, wake_at=None, held_by=outcome.held_by)
@@ -174,13 +176,24 @@ def _end(turn: Turn, outcome: End) -> bool:
         _finish(turn, tried, "skipped", outcome.outcome, {})
     execution = turn.execution
     execution.outcome, execution.finished_at = outcome.outcome, turn.now
-    asked_to_stop = execution.stop_after_by and outcome.state == ExecutionState.FAILED
+    asked_to_stop = execution.stop_after_by if outcome.state == ExecutionState.FAILED else ""
+    execution.stopped_by = outcome.by or asked_to_stop
     _save(turn, ExecutionState.STOPPED if asked_to_stop else outcome.state, wake_at=None)
     fleet.recall_commands(turn.now, execution_id=execution.pk)
     if outcome.state != ExecutionState.SUCCEEDED or execution.step_index + 1 < len(turn.runbook.steps):
         told = sentences.ended(turn.runbook, str(execution.state), outcome.outcome)
         turn.tell("decision", told, key="end")
     return False
+
+
+def give_up(turn: Turn, why: str) -> bool:
+    """End what nobody can carry on, whatever step it stands at, and call a person."""
+    turn.act(
+        Do.PAGE,
+        f"“{turn.runbook.title}” on {turn.run.name} ended unfinished: {why}",
+        key=f"{turn.execution.pk}:gave up",
+    )
+    return _end(turn, End(ExecutionState.STOPPED if turn.undoing else ExecutionState.FAILED, why))
 
 
 def _save(turn: Turn, state: str, *, wake_at: datetime | None, held_by: str = "") -> None:
@@ -207,6 +220,7 @@ def write(turns: Sequence[Turn]) -> None:
     if lease is not None:
         execution.lease_until = lease.renewed()
     execution.save(update_fields=[
-        "state", "step_index", "context", "wake_at", "finished_at", "outcome", "held_by", "still_since", "lease_until",
+        "state", "step_index", "context", "wake_at", "finished_at", "outcome", "stopped_by", "held_by", "still_since",
+        "lease_until",
     ])  # fmt: skip
     turns[-1].book.write()

@@ -59,7 +59,7 @@ def _acknowledge(link: Link, by: str, _: str, now: datetime) -> str:
 
 def _show_question(link: Link) -> Shown:
     asked = approvals.numbered(link.number)
-    execution, title = asked.execution, registry.of(asked.execution).title
+    execution, title = asked.execution, registry.readable(asked.execution).title
     second = " Two people have to agree." if asked.persons > 1 else ""
     yes = link.purpose == "approve"
     return Shown(

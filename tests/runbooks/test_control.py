@@ -208,6 +208,25 @@ def test_whoever_lets_an_execution_work_locks_its_run_before_looking_for_another
     assert locks[0] < looks[0]
 
 
+def test_what_no_version_reads_any_more_ends_with_a_call_and_people_can_end_it_too():
+    cluster = recovering()
+    cluster.mute_kinds.add("attempt.stop")
+    cluster.until(lambda: cluster.sent("attempt.stop").exists())
+    first = cluster.execution()
+    Execution.objects.update(digest="gone")
+    cluster.tick()
+    first.refresh_from_db()
+    assert (first.state, first.outcome) == ("failed", "its kept definition cannot be used by this version")
+    assert ActRecord.objects.filter(do="page", why__contains="ended unfinished: its kept definition").exists()
+    second = cluster.execution()
+    assert second.pk != first.pk
+    actions.pause(second, "ana", cluster.now)
+    Execution.objects.filter(pk=second.pk).update(digest="gone")
+    cluster.tick()
+    actions.stop(second, "ana", cluster.now)
+    assert second.state == "stopped"
+
+
 def test_what_did_nothing_cannot_be_undone():
     cluster = proposed()
     with pytest.raises(Refused, match="nothing that it did"):

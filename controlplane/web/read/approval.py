@@ -10,7 +10,6 @@ from controlplane.runbooks.models import Approval, ApprovalState, Execution, Exe
 from controlplane.web.present import buttons
 from controlplane.web.present.approval import Ask, ask
 from controlplane.web.present.buttons import May
-from controlplane.web.read import definitions
 
 
 def card(execution: Execution | None, may: May, now: datetime, *, viewer: str = "") -> dict[str, Any]:
@@ -30,7 +29,7 @@ def card(execution: Execution | None, may: May, now: datetime, *, viewer: str = 
 
 def _question(execution: Execution, may: May) -> dict[str, Any] | None:
     """Read what a step of an execution asks people now."""
-    asked = answering.question(execution) if definitions.of(execution).steps else None
+    asked = answering.question(execution) if registry.readable(execution).steps else None
     return {"asked": asked, "execution": execution.pk, "needs": buttons.needs("approve", may)} if asked else None
 
 
@@ -44,7 +43,7 @@ def signature(execution: Execution) -> str:
 
 def _ask(execution: Execution, question: Approval | None, now: datetime) -> Ask:
     will = question.will if question else preview.of(execution, now)
-    told = ask(registry.of(execution).title, question, will, execution.incident, execution.run)
+    told = ask(registry.readable(execution).title, question, will, execution.incident, execution.run)
     changed = grounds.changes(question.world, grounds.of(execution, now)) if question else []
     return replace(told, changed=changed)
 

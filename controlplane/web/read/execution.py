@@ -14,7 +14,7 @@ from controlplane.web.present import buttons, words
 from controlplane.web.present import runbook as words_of
 from controlplane.web.present.buttons import Button, May
 from controlplane.web.present.execution import progress
-from controlplane.web.read import approval, definitions, tries
+from controlplane.web.read import approval, tries
 
 
 def load(execution_id: int) -> Execution:
@@ -27,7 +27,7 @@ def load(execution_id: int) -> Execution:
 
 def state(execution: Execution, may: May, now: datetime, *, viewer: str = "") -> dict[str, Any]:
     """Read the page: how it stands, what may be done, and every try of every step."""
-    runbook, rows = definitions.of(execution), list(execution.steps.all())
+    runbook, rows = registry.readable(execution), list(execution.steps.all())
     going = progress(execution, rows, runbook, now)
     shown = tries.of_steps(execution, rows, len(runbook.steps), now)
     return {

@@ -109,7 +109,7 @@ def _will_stop(run: Run | None, where: str) -> present.Will:
     going = going.filter(run=run) if run else going
     waiting = Command.objects.filter(state=CommandState.PENDING).exclude(execution_id=None)
     waiting = waiting.filter(args__run=run.name) if run else waiting
-    told = [f"{registry.of(one).title} on {one.run.name}" for one in going[:MAX_GOING]]
+    told = [f"{registry.readable(one).title} on {one.run.name}" for one in going[:MAX_GOING]]
     return present.will_stop(where, told, waiting.count())
 
 

@@ -15,6 +15,7 @@ from controlplane.domain.errors import NotFound
 from controlplane.domain.recovery.execution import FINAL
 from controlplane.incidents.models import ActRecord, Finding, Incident, IncidentState
 from controlplane.incidents.queries import stack_groups
+from controlplane.runbooks import registry
 from controlplane.runbooks.models import Execution
 from controlplane.runs.models import Run
 from controlplane.web.present import badges, buttons, cost, words
@@ -23,7 +24,7 @@ from controlplane.web.present.acts import told as act_words
 from controlplane.web.present.buttons import May
 from controlplane.web.present.execution import Progress, progress, resume_step
 from controlplane.web.present.words import Badge
-from controlplane.web.read import approval, definitions, told
+from controlplane.web.read import approval, told
 
 ACT_SCORE = 4.0
 ACT_MARGIN = 2.0
@@ -95,7 +96,7 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
         "countdown": words.countdown(card.until, now) if card.until else "",
         "restart": _restart(run, execution),
         "execution": execution,
-        "runbook": definitions.of(execution) if execution else None,
+        "runbook": registry.readable(execution) if execution else None,
         "progress": going,
         "meaning": words.sentence(class_of(incident.klass).meaning),
         "suspects": _suspects(incident),
@@ -118,7 +119,7 @@ def _earlier(incident: Incident, newest: Execution | None) -> list[dict[str, Any
         return []
     before = Execution.objects.filter(incident=incident, pk__lt=newest.pk).order_by("-pk")[:MAX_EARLIER]
     return [
-        {"execution": one, "title": definitions.of(one).title, "badge": badges.of(badges.EXECUTION, one.state)}
+        {"execution": one, "title": registry.readable(one).title, "badge": badges.of(badges.EXECUTION, one.state)}
         for one in before
     ]
 
@@ -156,7 +157,7 @@ def progress_of(execution: Execution | None, now: datetime) -> Progress | None:
     """Put an execution into words, if there is one."""
     if execution is None:
         return None
-    return progress(execution, list(execution.steps.all()), definitions.of(execution), now)
+    return progress(execution, list(execution.steps.all()), registry.readable(execution), now)
 
 
 def _gpus(run: Run | None) -> int:
