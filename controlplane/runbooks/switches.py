@@ -25,6 +25,7 @@ from controlplane.runs import automation
 from controlplane.runs.automation import FLEET
 from controlplane.runs.book import Book
 from controlplane.runs.models import Automation, Run
+from controlplane.runs.queueing import settle_queues
 
 MAX_WHY = 2_000
 
@@ -80,6 +81,7 @@ def off(run: Run | None, by: str, why: str, now: datetime) -> None:
     with transaction.atomic():
         if not automation.turn_off(run, by, why.strip(), now):
             raise Conflict(f"automation is off already for {_about(run)}")
+        settle_queues(run, now)
         fleet.recall_commands(now, run=run.name if run else "", fleet=run is None)
         _tell(
             run,
@@ -135,6 +137,7 @@ def _give_back(
         skipped = found.skip(run, began, by, now) if began and wanted is Backlog.SKIP else 0
         if began is None or not turn(run, now, process=wanted is Backlog.PROCESS):
             raise Conflict(f"there is nothing to give back for {_about(run)}")
+        settle_queues(run, now)
         _tell(run, "resume", f"{by} {what} for {_about(run)}; {_fate(wanted, skipped)}", now, by)
     found.process(now)
     _look_again(run, now)

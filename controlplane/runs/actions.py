@@ -19,10 +19,11 @@ from controlplane.domain.errors import Conflict, Invalid, Refused
 from controlplane.fleet import actions as fleet
 from controlplane.live import actions as live
 from controlplane.runs.book import Book
-from controlplane.runs.cancelled import let_queue_go, note_cancelled
+from controlplane.runs.cancelled import note_cancelled
 from controlplane.runs.machines import lease_machine, release_machine, save_machine
 from controlplane.runs.models import Attempt, AttemptState, Mode, Run, RunState
 from controlplane.runs.projection import apply
+from controlplane.runs.queueing import settle_queue
 
 __all__ = [
     "Resume", "apply", "close_attempt", "create_run", "hold", "lease_machine", "mark_stopping", "note_cancelled",
@@ -132,7 +133,7 @@ def _flat(policy: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hold(run: Run, by: str, now: datetime) -> None:
-    """Forbid automation to touch the run until `resume`; training itself goes on.
+    """Forbid automation to touch the run until `resume`; training itself goes on, and no job behind it begins.
 
     Commands of automation that no agent has taken up yet are called back.
 
@@ -142,6 +143,7 @@ def hold(run: Run, by: str, now: datetime) -> None:
     with transaction.atomic():
         if not Run.objects.filter(pk=run.pk, held=False).update(held=True, held_by=by):
             raise Conflict(f"{run.name} is held already")
+        settle_queue(run, now)
         fleet.recall_commands(now, run=run.name)
         _say(run, "hold", sentences.held(run.name, by), by, now)
     run.held, run.held_by = True, by
@@ -156,7 +158,7 @@ def resume(run: Run, by: str, now: datetime) -> None:
     with transaction.atomic():
         if not Run.objects.filter(pk=run.pk, held=True).update(held=False, held_by=""):
             raise Conflict(f"{run.name} is not held")
-        let_queue_go(run, now)
+        settle_queue(run, now)
         _say(run, "resume", sentences.resumed(run.name, by), by, now)
     run.held, run.held_by = False, ""
 

@@ -4,6 +4,7 @@ import pytest
 
 from controlplane.fleet.models import Command
 from controlplane.incidents.models import Incident
+from controlplane.runbooks import switches
 from controlplane.runs import actions as runs
 from controlplane.runs.models import Attempt
 from tests.flows.conftest import trained
@@ -27,7 +28,9 @@ def job(cluster, state, *, job_id="7001", attempt=1, **data):
 
 
 def sent():
-    return list(Command.objects.filter(kind__startswith="job.").order_by("created_at").values_list("kind", flat=True))
+    return list(
+        Command.objects.filter(kind__startswith="job.").order_by("idempotency_key").values_list("kind", flat=True)
+    )
 
 
 def test_a_cancelled_job_holds_the_run_and_what_waits_behind_it(cluster):
@@ -60,10 +63,34 @@ def test_our_own_stop_and_the_end_of_another_job_hold_nothing(cluster):
     assert not cluster.fresh().held
 
 
-def test_a_hold_of_other_origin_releases_nothing_in_the_queue(cluster):
+def test_a_hold_or_the_kill_switch_keeps_what_waits_in_the_queue_until_both_are_gone(cluster):
+    run, now = cluster.fresh(), cluster.now
+    runs.hold(run, "ana", now)
+    switches.off(run, "ana", "", now)
+    runs.resume(run, "ana", now)
+    assert sent() == ["job.hold"]
+    switches.off(None, "ana", "", now)
+    switches.on(run, "ana", now)
+    assert sent() == ["job.hold"]
+    switches.on(None, "ana", now)
+    assert sent() == ["job.hold", "job.release"]
+
+
+def test_a_run_whose_launcher_has_no_queue_is_held_without_asking_it(cluster):
+    Attempt.objects.update(scheduler="local")
     runs.hold(cluster.fresh(), "ana", cluster.now)
-    runs.resume(cluster.fresh(), "ana", cluster.now)
     assert sent() == []
+
+
+def test_a_cancelled_job_takes_over_the_hold_of_a_runbook_but_not_that_of_another_person(cluster):
+    runs.hold(cluster.fresh(), "numerical-hold (execution 7)", cluster.now)
+    job(cluster, "CANCELLED", by="ana")
+    assert cluster.fresh().held_by == "ana"
+    runs.resume(cluster.fresh(), "ana", cluster.now)
+    runs.hold(cluster.fresh(), "ben", cluster.now)
+    job(cluster, "RUNNING")
+    job(cluster, "CANCELLED", by="ana")
+    assert cluster.fresh().held_by == "ben"
 
 
 def test_ranks_that_die_before_the_scheduler_says_why_are_not_restarted_against_the_persons_will(cluster):
