@@ -53,6 +53,7 @@ class Execution(Leased):
     paused_by = models.CharField(max_length=150, blank=True)
     approved_by = models.CharField(max_length=310, blank=True, help_text="one name, or two where two had to agree")
     stop_after_by = models.CharField(max_length=150, blank=True, help_text="who asked to end it behind this step")
+    stopped_by = models.CharField(max_length=150, blank=True, help_text="who ended it; empty when it ended by itself")
     undo_by = models.CharField(max_length=310, blank=True, help_text="who asked to take back what it did")
     still_since = models.DateTimeField(null=True, help_text="held or paused since; limits do not run meanwhile")
 

@@ -52,10 +52,11 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The whole execution ends here in a final state."""
+    """The whole execution ends here in a final state; `by` is the person who wanted it so."""
 
     state: str
     outcome: str
+    by: str = ""
 
 
 Outcome = Done | Wait | Failed | Still | Propose | End

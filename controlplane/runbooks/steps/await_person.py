@@ -38,7 +38,7 @@ class AwaitPerson(Step):
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
         facts = {"answer": given.answer, "answered_by": given.by, "note": given.note}
         if given.answer in turn.spec.args["ends"]:
-            return End(ExecutionState.STOPPED, f"{given.by} answered “{given.answer}”")
+            return End(ExecutionState.STOPPED, f"{given.by} answered “{given.answer}”", given.by)
         return Done(facts)
 
     def expired(self, turn: Turn) -> Outcome:
