@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from controlplane.domain.recovery.acts import Act, Do
-from controlplane.incidents.models import ActRecord, Incident
+from controlplane.incidents.models import ActRecord, Incident, Severity
 from controlplane.notify import actions as notify
 
 MAX_KEY = 250
@@ -30,9 +30,14 @@ def record(act: Act, now: datetime, *, incident: Incident | None = None) -> bool
 
 
 def _call(incident: Incident, act: Act, key: str, now: datetime) -> None:
-    """Have people told; whoever acknowledged the incident before hears of it once more, but nobody after them."""
+    """Have people told; whoever acknowledged the incident before hears of it once more, but nobody after them.
+
+    What automation cannot go on without is urgent however mild the incident: a planned
+    change that fails, a question that nobody answered.
+    """
+    loud = act.do is Do.PAGE
     notify.call(
         f"incident:{incident.pk}", run=incident.run.name if incident.run else "", klass=incident.klass,
-        severity=incident.severity, loud=act.do is Do.PAGE, key=key, now=now,
+        severity=Severity.CRITICAL if loud else incident.severity, loud=loud, key=key, now=now,
         escalates=incident.acknowledged_at is None,
     )  # fmt: skip

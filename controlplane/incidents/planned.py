@@ -1,6 +1,7 @@
 """The record of what a person started: told and closed like an incident, and counted as none.
 
-It has no finding, so nothing is weighed, nobody is blamed and no runbook answers it.
+It has no finding, so nothing is weighed, nobody is blamed and no runbook answers it. Who
+started it does not look at it for that: what it pages for goes on until somebody answers.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ def open_planned(run: Run, attempt: Attempt, title: str, by: str, now: datetime,
     """Open the record of planned work on a run. Part of the caller's transaction."""
     incident = Incident.objects.create(
         run=run, attempt=attempt.number, klass=PLANNED.name, severity=Severity.INFO, title=cut(title, MAX_TITLE),
-        began_at=now, opened_at=now, acknowledged_at=now, acknowledged_by=by, onset_step=run.high_water_step,
+        began_at=now, opened_at=now, onset_step=run.high_water_step,
         root_cause=f"{by} asked for it",
     )  # fmt: skip
     told = full_stop(f"{by} started planned work: {incident.title}")

@@ -4,11 +4,12 @@ import pytest
 
 from controlplane.domain.recovery.acts import Act, Do
 from controlplane.incidents import actions as incidents
+from controlplane.incidents import planned
 from controlplane.incidents.models import Incident
 from controlplane.notify.models import Call
 from controlplane.runbooks import attend
 from controlplane.runs.book import Book
-from controlplane.runs.models import Run
+from controlplane.runs.models import Attempt, Run
 
 from .conftest import NOW, after
 
@@ -31,6 +32,16 @@ def test_a_page_calls_loudly_and_a_note_quietly_each_once(incident):
     assert list(calls) == [
         (subject, "demo", "hang", "critical", True, True), (subject, "demo", "hang", "critical", False, False),
     ]  # fmt: skip
+
+
+def test_a_page_about_planned_or_mild_trouble_is_as_urgent_and_goes_on_until_somebody_looks(incident):
+    attempt = Attempt.objects.create(run=incident.run, number=1, started_at=NOW)
+    work = planned.open_planned(incident.run, attempt, "A change", "ana", NOW, book=Book(NOW))
+    for do in (Do.PAGE, Do.NOTIFY):
+        tell(work, do)
+    assert list(Call.objects.values_list("severity", "escalates")) == [("critical", True), ("info", False)]
+    incidents.acknowledge(work, "ben", after(10))
+    assert set(Call.objects.values_list("acknowledged_by", flat=True)) == {"ben"}
 
 
 def test_acknowledging_an_incident_stops_its_calls_and_resolving_ends_them(incident):
