@@ -19,8 +19,19 @@ def test_executions_are_listed_by_state_and_incident(api, execution, incident):
 
 
 def test_a_proposal_is_approved_once(api, execution):
-    assert api.post(f"executions/{execution.pk}/approve").json()["state"] in {"running", "waiting"}
-    assert api.post(f"executions/{execution.pk}/approve").status_code == 409
+    asked = approvals.ask(execution, "the run asks before it acts", NOW)
+    path = f"executions/{execution.pk}/approve"
+    assert api.post(path, approval=asked.pk).json()["state"] in {"running", "waiting"}
+    assert api.post(path, approval=asked.pk).status_code == 409
+
+
+def test_nobody_says_yes_to_a_question_that_was_not_looked_at(api, execution):
+    approvals.ask(execution, "the run asks before it acts", NOW)
+    refused = api.post(f"executions/{execution.pk}/approve", reason="go")
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid")
+    assert "approval" in refused.json()["field"]
+    execution.refresh_from_db()
+    assert execution.state == "proposed"
 
 
 def test_a_proposal_is_rejected_with_a_reason(api, execution):

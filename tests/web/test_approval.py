@@ -35,6 +35,10 @@ def _as(client, role, name=""):
     return client
 
 
+def _yes():
+    return {"word": "llama-70b-v3", "number": Approval.objects.latest("pk").pk}
+
+
 def _state():
     return Execution.objects.get().state
 
@@ -54,8 +58,15 @@ def test_a_yes_needs_the_name_of_the_run(client, world, paths):
     refused = client.post(f"{paths[1]}approve/", {"word": "yes"}, headers=HTMX).content.decode()
     assert "type llama-70b-v3 to approve" in refused
     assert _state() == ExecutionState.PROPOSED
-    client.post(f"{paths[1]}approve/", {"word": "llama-70b-v3"})
+    client.post(f"{paths[1]}approve/", _yes())
     assert _state() == ExecutionState.RUNNING
+
+
+def test_a_yes_without_the_question_that_was_looked_at_is_none(client, world, paths):
+    form = {"word": "llama-70b-v3"}
+    html = _as(client, "operator").post(f"{paths[1]}approve/", form, headers=HTMX).content.decode()
+    assert "look at what is proposed before you approve it" in html
+    assert _state() == ExecutionState.PROPOSED
 
 
 def test_a_no_keeps_its_reason(client, world, paths):
@@ -84,11 +95,11 @@ def test_where_two_have_to_agree_the_first_cannot_be_the_second(client, world, p
     Approval.objects.update(persons=2)
     html = _as(client, "operator").get(paths[0]).content.decode()
     assert "Two different people have to agree" in html
-    client.post(f"{paths[1]}approve/", {"word": "llama-70b-v3"})
+    client.post(f"{paths[1]}approve/", _yes())
     html = client.get(paths[0]).content.decode()
     assert "operator agreed; a second person has to agree as well." in html
     assert "you agreed; a second person has to" in html
-    _as(client, "operator", "bo").post(f"{paths[1]}approve/", {"word": "llama-70b-v3"})
+    _as(client, "operator", "bo").post(f"{paths[1]}approve/", _yes())
     assert _state() == ExecutionState.RUNNING
 
 
@@ -96,14 +107,14 @@ def test_a_question_that_nobody_answered_in_time_may_still_be_answered(client, w
     approvals.lapse(world.now + timedelta(days=1))
     html = _as(client, "operator").get(paths[1]).content.decode()
     assert "nobody answered in time" in html.lower()
-    client.post(f"{paths[1]}approve/", {"word": "llama-70b-v3"})
+    client.post(f"{paths[1]}approve/", _yes())
     assert _state() == ExecutionState.RUNNING
 
 
 def test_who_may_not_decide_sees_which_role_does(client, world, paths):
     html = _as(client, "responder").get(paths[0]).content.decode()
     assert html.count("needs the role operator") >= 2
-    client.post(f"{paths[1]}approve/", {"word": "llama-70b-v3"})
+    client.post(f"{paths[1]}approve/", _yes())
     assert _state() == ExecutionState.PROPOSED
 
 
@@ -111,7 +122,7 @@ def test_while_automation_is_off_no_yes_is_offered(client, world, paths):
     switches.off(None, "bo", "", world.now)
     html = _as(client, "operator").get(paths[1]).content.decode()
     assert "bo switched automation off everywhere" in html
-    client.post(f"{paths[1]}approve/", {"word": "llama-70b-v3"})
+    client.post(f"{paths[1]}approve/", _yes())
     assert _state() == ExecutionState.PROPOSED
 
 

@@ -82,9 +82,15 @@ class OptionalReasonIn(Schema):
 
 
 class AnswerIn(OptionalReasonIn):
-    """An answer to a question; `approval` is the one that was looked at, so that no other is answered."""
+    """A no to a question; `approval` is the one that was looked at, so that no other is answered."""
 
     approval: int | None = Field(default=None, ge=1, le=2**63 - 1)
+
+
+class ApproveIn(OptionalReasonIn):
+    """A yes to the question that was looked at; nobody says yes to one that was not."""
+
+    approval: int = Field(ge=1, le=2**63 - 1)
 
 
 class ReleaseIn(OptionalReasonIn):

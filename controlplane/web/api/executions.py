@@ -10,7 +10,7 @@ from controlplane.runbooks import actions, queries
 from controlplane.runbooks.models import Execution
 from controlplane.watch import wake
 from controlplane.web.api.auth import person
-from controlplane.web.api.bodies import AnswerIn
+from controlplane.web.api.bodies import AnswerIn, ApproveIn
 from controlplane.web.api.paging import DEFAULT_LIMIT, MAX_ID, Id, Limit, Page, page
 from controlplane.web.api.schemas import ExecutionBrief, ExecutionOut
 
@@ -47,11 +47,11 @@ def get_execution(request: HttpRequest, execution_id: Id) -> Execution:
 
 
 @router.post("/{execution_id}/approve", response=ExecutionOut)
-def approve(request: HttpRequest, execution_id: Id, said: AnswerIn | None = None) -> Execution:
+def approve(request: HttpRequest, execution_id: Id, said: ApproveIn) -> Execution:
     """Let a proposed execution go on; what has changed since it was asked is asked anew (409)."""
-    by, given = person(request, "approve"), said or AnswerIn()
+    by = person(request, "approve")
     execution = queries.execution_numbered(execution_id)
-    actions.approve(execution, by.username, datetime.now(UTC), why=given.reason, number=given.approval)
+    actions.approve(execution, by.username, datetime.now(UTC), why=said.reason, number=said.approval)
     wake.execution(execution_id)
     return queries.execution_numbered(execution_id)
 

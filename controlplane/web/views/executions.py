@@ -26,7 +26,10 @@ def _approve(execution: Execution, form: QueryDict, by: str, now: datetime) -> N
     """Take a yes only from who typed the run's name, or tapped twice: the page types it then."""
     if form.get("word", "").strip() != execution.run.name:
         raise Invalid("word", f"type {execution.run.name} to approve")
-    actions.approve(execution, by, now, number=_number(form))
+    number = _number(form)
+    if number is None:
+        raise Invalid("number", "look at what is proposed before you approve it")
+    actions.approve(execution, by, now, number=number)
 
 
 def _reject(execution: Execution, form: QueryDict, by: str, now: datetime) -> None:
