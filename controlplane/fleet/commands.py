@@ -5,7 +5,7 @@ on within its lease is handed out again; agents remember command ids, so nothing
 is done twice. After its deadline a command is not handed out any more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -169,13 +169,23 @@ UNASKED = Q(execution_id__isnull=False) | Q(kind__in=("nodes.drain", "nodes.resu
 """All that automation sends: for its executions, and to keep ledger and scheduler the same."""
 
 
-def recall_commands(now: datetime, *, execution_id: int | None = None, run: str = "", fleet: bool = False) -> int:
+def recall_commands(
+    now: datetime,
+    *,
+    execution_id: int | None = None,
+    run: str = "",
+    executions: QuerySet[Any] | Iterable[int] = (),
+    fleet: bool = False,
+) -> int:
     """Hand out no more of an execution's commands, or of automation's about a run, or of all of automation's.
+
+    What is about a run may not name it, as the closing of a node does not: `executions` are the run's.
 
     Those that no agent has seen end at once, those on their way when their lease ends,
     and what an agent has taken up ends by itself. Returns how many were called back.
     """
-    automations = UNASKED if fleet else Q(args__run=run, execution_id__isnull=False)
+    sent_for = Q(execution_id__isnull=False) | Q(kind="ranks.stop")
+    automations = UNASKED if fleet else Q(execution_id__in=executions) | (Q(args__run=run) & sent_for)
     about = automations if execution_id is None else Q(execution_id=execution_id)
     waiting = Command.objects.filter(about, deadline__gt=now)
     sent = waiting.filter(state=CommandState.LEASED).update(deadline=now)

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from controlplane.domain.chronicle import scheduling as words
-from controlplane.domain.fleet.reconcile import Ask, Case, Proof, Verdict, judge, may_ask_again
+from controlplane.domain.fleet.reconcile import BACK, Ask, Case, Proof, Verdict, judge, may_ask_again
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import scheduler
 from controlplane.fleet.commands import FINAL
@@ -20,7 +20,7 @@ from controlplane.fleet.models import Command, CommandState, Node, SchedulerNode
 from controlplane.quarantine import actions, queries
 from controlplane.runs import automation
 from controlplane.runs.book import Book
-from controlplane.runs.models import Attempt, AttemptState
+from controlplane.runs.models import Attempt, AttemptState, Run
 
 ACTOR = "reconciliation"
 WITHIN = timedelta(minutes=2)
@@ -75,18 +75,33 @@ def _settle(node: Node, row: SchedulerNode, now: datetime) -> Verdict | None:
     with transaction.atomic():
         if _silenced():
             return None
+        theirs = node.state in BACK and _left_to_people(node, now)
         locked = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
         row.refresh_from_db()
         released = queries.released([locked.name])
         verdict = judge(_case(locked, row, released, _proof(locked, row, now)), now.timestamp())
-        if verdict.ask is None or not _ask(verdict, locked, row, now):
+        barred = theirs and verdict.ask is Ask.PROVE
+        if verdict.ask is None or barred or not _ask(verdict, locked, row, now):
             return None
     return verdict
 
 
+def _left_to_people(node: Node, now: datetime) -> bool:
+    """Say whether automation keeps its hands off a run whose ranks may be left there; that stays so until we end.
+
+    A proof ends those ranks. Runs are locked before nodes, as executions do.
+    """
+    names = {run for run, _ in _ended_here(node, now)}
+    runs = list(Run.objects.select_for_update(no_key=True).filter(name__in=names).order_by("pk"))
+    return any(run.held or _keeps_still(automation.share(run)) for run in runs)
+
+
 def _silenced() -> bool:
     """Say whether kill switch or breaker of the fleet keep automation from acting; neither changes until we end."""
-    standing = automation.share(None)
+    return _keeps_still(automation.share(None))
+
+
+def _keeps_still(standing: automation.Standing) -> bool:
     return standing.off is not None or standing.opened is not None
 
 

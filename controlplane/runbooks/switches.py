@@ -16,7 +16,6 @@ from django.db import transaction
 
 from controlplane.domain.chronicle.sentences import full_stop
 from controlplane.domain.errors import Conflict, Invalid
-from controlplane.fleet import actions as fleet
 from controlplane.live import actions as live
 from controlplane.runbooks import backlog as found
 from controlplane.runbooks.models import Execution
@@ -24,6 +23,7 @@ from controlplane.runbooks.queries import WORKING
 from controlplane.runs import automation
 from controlplane.runs.automation import FLEET
 from controlplane.runs.book import Book
+from controlplane.runs.calling_back import call_back
 from controlplane.runs.models import Automation, Run
 from controlplane.runs.queueing import settle_queues
 
@@ -82,7 +82,7 @@ def off(run: Run | None, by: str, why: str, now: datetime) -> None:
         if not automation.turn_off(run, by, why.strip(), now):
             raise Conflict(f"automation is off already for {_about(run)}")
         settle_queues(run, now)
-        fleet.recall_commands(now, run=run.name if run else "", fleet=run is None)
+        call_back(run, now)
         _tell(
             run,
             "hold",

@@ -19,6 +19,7 @@ from controlplane.domain.errors import Conflict, Invalid, Refused
 from controlplane.fleet import actions as fleet
 from controlplane.live import actions as live
 from controlplane.runs.book import Book
+from controlplane.runs.calling_back import call_back
 from controlplane.runs.cancelled import note_cancelled
 from controlplane.runs.machines import lease_machine, release_machine, save_machine
 from controlplane.runs.models import Attempt, AttemptState, Mode, Run, RunState
@@ -144,7 +145,7 @@ def hold(run: Run, by: str, now: datetime) -> None:
         if not Run.objects.filter(pk=run.pk, held=False).update(held=True, held_by=by):
             raise Conflict(f"{run.name} is held already")
         settle_queue(run, now)
-        fleet.recall_commands(now, run=run.name)
+        call_back(run, now)
         _say(run, "hold", sentences.held(run.name, by), by, now)
     run.held, run.held_by = True, by
 
@@ -173,7 +174,7 @@ def stop(run: Run, by: str, now: datetime) -> None:
         going = Run.objects.filter(pk=run.pk).exclude(state__in=[RunState.STOPPED, RunState.COMPLETED])
         if not going.update(state=RunState.STOPPED):
             raise Conflict(f"{run.name} is not running")
-        fleet.recall_commands(now, run=run.name)
+        call_back(run, now)
         for attempt in run.attempts.exclude(state=AttemptState.EXITED):
             mark_stopping(attempt, now)
             send_stop(run, attempt, now)

@@ -11,10 +11,10 @@ from datetime import datetime
 from django.db.models import Q
 
 from controlplane.domain.chronicle import scheduling
-from controlplane.fleet import actions as fleet
 from controlplane.fleet.models import SchedulerJob
 from controlplane.live import actions as live
 from controlplane.runs.book import Book
+from controlplane.runs.calling_back import call_back
 from controlplane.runs.models import Attempt, Run
 from controlplane.runs.queueing import OVER, settle_queue
 
@@ -47,7 +47,7 @@ def _hold(run: Run, job: SchedulerJob, now: datetime, book: Book) -> None:
         return
     run.held, run.held_by = True, by
     settle_queue(run, now)
-    fleet.recall_commands(now, run=run.name)
+    call_back(run, now)
     book.tell(
         f"run:{run.name}", "hold", scheduling.cancelled(run.name, job.job_id, by),
         key=f"cancelled:{run.pk}:{job.job_id}", actor_kind="person", actor=by,

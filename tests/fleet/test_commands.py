@@ -110,3 +110,13 @@ def test_a_run_s_commands_are_called_back_but_not_those_of_people():
     assert actions.recall_commands(NOW, run="demo") == 1
     assert actions.recall_commands(NOW, run="other") == 0
     assert [command.pk for command in actions.lease_commands("head", NOW)] == [person.pk]
+
+
+def test_what_is_about_a_run_is_called_back_though_it_does_not_name_it_or_no_runbook_sent_it():
+    within = {"deadline": NOW + timedelta(minutes=5), "now": NOW}
+    drain = {"nodes": ["n03"], "reason": "a rank may live"}
+    actions.send_command("head", "nodes.drain", drain, key="fence", execution_id=7, **within)
+    actions.send_command("head", "ranks.stop", {"run": "demo", "attempt": 1, "grace_s": 5.0}, key="proof", **within)
+    other = actions.send_command("head", "nodes.drain", drain, key="other", execution_id=8, **within)
+    assert actions.recall_commands(NOW, run="demo", executions=[7]) == 2
+    assert [command.pk for command in actions.lease_commands("head", NOW)] == [other.pk]

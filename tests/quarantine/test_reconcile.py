@@ -12,6 +12,7 @@ from controlplane.fleet.models import Command, Node
 from controlplane.quarantine import actions as quarantine
 from controlplane.quarantine import queries
 from controlplane.quarantine.reconcile import reconcile, standing
+from controlplane.runs import actions as runs
 from controlplane.runs import automation
 from controlplane.runs.models import Attempt, Run
 
@@ -132,6 +133,23 @@ def test_a_drain_over_a_step_that_did_not_end_is_undone_with_proof_alone(site):
     site.answer(survivors=[])
     assert site.look() == [("resume", "n03")]
     assert site.sent()[-1] == ("head", "nodes.resume")
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_no_proof_that_ends_ranks_is_asked_for_where_a_run_is_left_to_people(site, held):
+    ended(site)
+    run = Run.objects.get()
+    if held:
+        runs.hold(run, "ana", site.now)
+    else:
+        automation.turn_off(run, "ana", "", site.now)
+    site.word("drained", reason=KILL, owner="slurm")
+    assert (site.look(), site.told()) == ([], [])
+    if held:
+        runs.resume(run, "ana", site.now)
+    else:
+        automation.turn_on(run, site.now, process=True)
+    assert site.look() == [("prove", "n03")]
 
 
 def test_a_rank_that_still_lives_keeps_its_node_drained_until_a_later_proof(site):
