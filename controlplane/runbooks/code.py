@@ -17,7 +17,7 @@ from controlplane.runbooks.steps.collect import Collect
 from controlplane.runbooks.steps.confirm import Confirm
 from controlplane.runbooks.steps.drain import Drain
 from controlplane.runbooks.steps.drill import AwaitRecovery, CheckDrill, HurtRank
-from controlplane.runbooks.steps.fence_nodes import FenceNodes, UnfenceNodes
+from controlplane.runbooks.steps.fence_nodes import FenceNodes
 from controlplane.runbooks.steps.freeze_nodes import FreezeNodes, ThawNodes
 from controlplane.runbooks.steps.give_back import GiveBack
 from controlplane.runbooks.steps.hold_run import HoldRun, ResumeRun, StopRun
@@ -65,6 +65,5 @@ BUILT_IN_CODE: Mapping[str, Step] = {
     "stop_ranks": StopRanks(),
     "stop_run": StopRun(),
     "thaw_nodes": ThawNodes(),
-    "unfence_nodes": UnfenceNodes(),
     "unpin_checkpoint": UnpinCheckpoint(),
 }

@@ -45,7 +45,6 @@ NODE_ACTIONS: Sequence[Action] = (
         by_launcher=True,
         fallback=True,
         gives=frozenset({"fenced", "stopped"}),
-        undo="unfence_nodes",
         words=Words(
             waits_for="the scheduler to close the nodes",
             next="fence the nodes on which a rank may still live",
@@ -67,20 +66,6 @@ NODE_ACTIONS: Sequence[Action] = (
             doing="having the nodes' agents kill what is left of attempt {attempt}",
             done="No rank of attempt {attempt} is left: {proof}.",
             failed="Could not prove that all ranks are gone: {why}.",
-        ),
-    ),
-    Action(
-        name="unfence_nodes",
-        about="Open in the scheduler what this runbook fenced; the ledger keeps its word until it is proved.",
-        effect=Effect.ACTS,
-        limit_s=120,
-        by_launcher=True,
-        words=Words(
-            waits_for="the scheduler to open the nodes",
-            next="open the fenced nodes in the scheduler",
-            doing="opening the fenced nodes in the scheduler",
-            done="Opened in the scheduler: {opened}.",
-            failed="Could not open the fenced nodes in the scheduler: {why}.",
         ),
     ),
     Action(

@@ -2,7 +2,8 @@
 
 A rank that nobody can reach may still write. So its node is kept out of training and
 closed in the scheduler, and a restart goes on only where the node itself is silent; a
-node that speaks and cannot end its ranks is a person's.
+node that speaks and cannot end its ranks is a person's. Nothing here can be taken back:
+the proof, or a person who looked, opens the node again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,26 +55,6 @@ class FenceNodes(Step):
         """Name the nodes whose ranks are not proved dead, where that is known by now."""
         nodes = _unproved(turn) if UNPROVED in turn.context else []
         return f"fence {', '.join(nodes)}" if nodes else "where neither can, fence the nodes and call a person"
-
-
-class UnfenceNodes(Step):
-    """Open the scheduler for what we closed; the ledger's quarantine ends by its own proof."""
-
-    def begin(self, turn: Turn) -> Mapping[str, Any]:
-        """Ask for those that this execution fenced."""
-        nodes = list(turn.context.get("fenced") or [])
-        if nodes:
-            turn.command(turn.run.launcher, "nodes.resume", {"nodes": nodes}, within_s=WITHIN_S)
-        return {"nodes": nodes}
-
-    def look(self, turn: Turn) -> Outcome:
-        """Be done when the scheduler has opened them."""
-        command = next(iter(turn.commands()), None)
-        if command is not None and not finished(command):
-            return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
-        if command is not None and not succeeded(command):
-            return Failed(refusal(command))
-        return Done({"opened": list(turn.tried.intent.get("nodes", []))})
 
 
 def _unproved(turn: Turn) -> list[str]:
