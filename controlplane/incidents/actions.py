@@ -24,7 +24,10 @@ from controlplane.notify import actions as notify
 from controlplane.runs.book import Book
 from controlplane.runs.models import Run
 
-__all__ = ["acknowledge", "decide", "mitigate", "note", "record", "resolve", "resolve_by_hand", "settle", "silence"]
+__all__ = [
+    "acknowledge", "decide", "mitigate", "note", "record", "resolve", "resolve_by_hand", "settle", "silence",
+    "unsilence",
+]  # fmt: skip
 
 MAX_NOTE = 10_000
 MAX_SILENCE_MIN = 7 * 24 * 60
@@ -94,6 +97,24 @@ def silence(run: Run | None, minutes: float, by: str, now: datetime) -> Silence:
         book.tell(home, "pause", sentences.silenced(by, about, length.total_seconds()))
         book.write()
     return made
+
+
+def unsilence(run: Run, by: str, now: datetime) -> bool:
+    """End the silence that somebody asked for about a run before its time; False when there is none any more.
+
+    What came up meanwhile is quiet no more, or nobody would ever be called for it.
+    """
+    with transaction.atomic():
+        silence = Silence.objects.select_for_update().filter(run=run, by=by, until__gt=now).order_by("pk").first()
+        if silence is None:
+            return False
+        Silence.objects.filter(pk=silence.pk).update(until=now)
+        if not queries.silenced(run, now):
+            queries.unresolved(run).filter(quiet=True, opened_at__gte=silence.begins_at).update(quiet=False)
+        book = Book(now, PERSON, by)
+        book.tell(f"run:{run.name}", "resume", sentences.full_stop(f"The silence of {by} is over"))
+        book.write()
+    return True
 
 
 def decide(incident: Incident, decision: Mapping[str, Any], now: datetime) -> bool:

@@ -123,5 +123,17 @@ def test_a_rank_is_frozen_for_a_drill_and_goes_on_by_itself(node):
     assert freezing.Freezer(node.context)(nobody).state == "failed"
 
 
+def test_a_frozen_rank_goes_on_also_where_the_agent_died_meanwhile(node):
+    pid = begin(node, SLEEP)[0]
+    args = {"run": "demo", "attempt": 1, "rank": 0, "length_s": 0.5}
+    agent = os.fork()
+    if agent == 0:
+        freezing.Freezer(node.context)(Command(command_id="c", kind="rank.freeze", args=args))
+        os._exit(0)
+    os.waitpid(agent, 0)
+    assert procfs.look(pid).state == "T"
+    wait_for(lambda: procfs.look(pid).state == "S")
+
+
 def test_no_node_lets_a_rank_be_frozen_unless_its_own_settings_say_so():
     assert "rank.freeze" not in config.DEFAULT_COMMANDS

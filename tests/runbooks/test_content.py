@@ -5,7 +5,7 @@ import pytest
 from controlplane.domain.errors import Refused
 from controlplane.domain.findings import Stage
 from controlplane.fleet import actions as fleet
-from controlplane.incidents.models import ActRecord
+from controlplane.incidents.models import ActRecord, Silence
 from controlplane.quarantine.models import Freeze
 from controlplane.runbooks import starting
 from controlplane.runbooks.models import StepRun
@@ -122,3 +122,4 @@ def test_a_hang_is_drilled_only_where_the_nodes_own_settings_allow_it():
     assert cluster.execution().state == "failed"
     assert "name rank.freeze under commands" in cluster.execution().outcome
     assert cluster.ranks[1].stopped is False
+    assert not Silence.objects.filter(until__gt=cluster.now).exists()

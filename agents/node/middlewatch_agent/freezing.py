@@ -1,20 +1,18 @@
 """Freeze one rank for a drill, for a while (requirement R-15).
 
 It hurts training on purpose, so no node allows it unless its own agent.toml names
-`rank.freeze` among its commands. A frozen rank that nobody ended goes on by itself, so a
-drill that is forgotten harms nobody for long.
+`rank.freeze` among its commands. A frozen rank that nobody ended goes on by itself, also
+where the agent died meanwhile, so a drill that is forgotten harms nobody for long.
 """
 
 import signal
-import threading
-from collections.abc import Iterable
 
 import msgspec
 from middlewatch_wire.commands import RankFreezeArgs
 
+from middlewatch_agent import thawing
 from middlewatch_agent.context import AgentContext, Command, Outcome
 from middlewatch_agent.launcher.processes import signal_process
-from middlewatch_agent.ranks.procfs import Process
 from middlewatch_agent.ranks.trees import Forest
 
 
@@ -39,13 +37,10 @@ class Freezer:
         found = Forest(self._context.state_dir, args.run, args.attempt, [args.rank]).living()
         if not found:
             return Outcome(state="failed", output_tail=f"rank {args.rank} does not live on this node")
-        _signal(found, signal.SIGSTOP)
-        thaw = threading.Timer(args.length_s, _signal, (found, signal.SIGCONT))
-        thaw.daemon = True
-        thaw.start()
+        try:
+            thawing.begin(found, args.length_s)
+        except OSError as error:
+            return Outcome(state="failed", output_tail=f"nothing was frozen, for nobody could end it: {error}")
+        for process in found:
+            signal_process(process.pid, process.start_ticks, signal.SIGSTOP)
         return Outcome(state="succeeded", data={"frozen": len(found), "length_s": args.length_s})
-
-
-def _signal(found: Iterable[Process], number: signal.Signals) -> None:
-    for process in found:
-        signal_process(process.pid, process.start_ticks, number)

@@ -12,6 +12,7 @@ from typing import Any
 
 from controlplane.checkpoints import queries as checkpoints
 from controlplane.domain.recovery.acts import Do
+from controlplane.fleet.models import CommandState
 from controlplane.incidents import actions as incidents
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import stream
@@ -80,22 +81,31 @@ class HurtRank(Step):
             turn.command(node, "rank.freeze", {**about, "rank": rank, "length_s": FROZEN_S}, within_s=WITHIN_S)
         else:
             turn.command(node, "ranks.stop", {**about, "ranks": [rank], "grace_s": 0.0}, within_s=WITHIN_S)
-        incidents.silence(turn.run, QUIET_MIN, f"drill {turn.execution.pk}", turn.now)
+        incidents.silence(turn.run, QUIET_MIN, _name(turn), turn.now)
         turn.act(Do.KILL, f"drill: {fault} of rank {rank}", node=node, args={"drill": True, "rank": rank})
         return {"rank": rank, "node": node, "fault": fault, "asked_at": seconds(turn.now)}
 
     def look(self, turn: Turn) -> Outcome:
-        """Be done when the agent says so; an agent that does not allow it says which line would."""
+        """Be done when the agent says so; an agent that does not allow it says which line would.
+
+        What was not hurt needs no silence; what may have been, unheard, keeps it.
+        """
         command = next(iter(turn.commands()), None)
         if command is not None and not finished(command):
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
         if command is None or not succeeded(command):
+            if command is None or command.state != CommandState.EXPIRED:
+                incidents.unsilence(turn.run, _name(turn), turn.now)
             return Failed(refusal(command) if command else "the agent was not asked", retry=False)
         return Done({"hurt_at": seconds(command.created_at)})
 
     def preview(self, turn: Turn) -> str | None:
         """Name the fault."""
         return f"{'freeze' if turn.context.get('fault') == HANG else 'kill'} one rank of the run on purpose"
+
+
+def _name(turn: Turn) -> str:
+    return f"drill {turn.execution.pk}"
 
 
 class AwaitRecovery(Step):
