@@ -51,7 +51,7 @@ def ask(execution: Execution, why: str, now: datetime, *, step: str = "", person
     """
     settle(Approval.objects.filter(execution=execution), ApprovalState.STALE, now)
     world = grounds.of(execution, now)
-    many = grounds.wide(execution.run, world)
+    many = grounds.wide(execution, world)
     return Approval.objects.create(
         execution=execution, purpose=Approval.Purpose.STEP if step else Approval.Purpose.START, step=step, why=why,
         will=preview.of(execution, now), world=world, asked_at=now, until=now + _stands_for(execution.run),

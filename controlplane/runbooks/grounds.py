@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from controlplane.domain.recovery.guards import may_be_one_persons
-from controlplane.domain.recovery.responses import GONE, excluded
 from controlplane.fleet import queries as fleet
 from controlplane.incidents import queries as incidents
 from controlplane.incidents.models import IncidentState
-from controlplane.runbooks.facts import spares
+from controlplane.runbooks import left_out
 from controlplane.runbooks.models import Execution
 from controlplane.runs import queries as runs
-from controlplane.runs.models import Attempt, Run
+from controlplane.runs.models import Attempt
 
 World = dict[str, Any]
 
@@ -21,7 +19,7 @@ def of(execution: Execution, now: datetime) -> World:
     """Note the diagnosis, whom it leaves out, and how the attempt's nodes stand."""
     diagnosis = incidents.diagnosis(execution.incident, now, attempt=execution.attempt)
     attempt = Attempt.objects.filter(run_id=execution.run_id, number=execution.attempt).first()
-    out = list(excluded(diagnosis, spares=spares() if diagnosis.exclude else 0)) if diagnosis else []
+    out = sorted(left_out.reasons(execution, diagnosis, now))
     return {
         "class": diagnosis.klass if diagnosis else "",
         "title": diagnosis.title if diagnosis else "",
@@ -34,12 +32,9 @@ def _standing(names: list[str]) -> dict[str, str]:
     return {node.name: f"{node.state}, held" if node.held else str(node.state) for node in fleet.nodes_for(names)}
 
 
-def wide(run: Run, world: Mapping[str, Any]) -> bool:
-    """Whether more of the fleet is left out than one person may decide; what is gone is not ours to leave out."""
-    if world["class"] == GONE:
-        return False
-    nodes = fleet.all_nodes().filter(head=False).count()
-    return not may_be_one_persons(len(world["exclude"]), nodes, runs.policy(run))
+def wide(execution: Execution, world: Mapping[str, Any]) -> bool:
+    """Whether more of the fleet is left out than one person may decide."""
+    return left_out.too_many(execution, world["class"], len(world["exclude"]))
 
 
 def over(execution: Execution, now: datetime) -> str:

@@ -10,7 +10,7 @@ from controlplane.access import links
 from controlplane.domain.errors import Conflict, NotFound, Refused
 from controlplane.incidents.models import ActRecord
 from controlplane.quarantine import actions as quarantine
-from controlplane.runbooks import actions, approvals, engine, preview, registry, switches
+from controlplane.runbooks import actions, approvals, engine, grounds, left_out, preview, registry, switches
 from controlplane.runbooks.models import Approval, Execution
 from controlplane.runbooks.outcomes import Failed
 from controlplane.runs import leases
@@ -98,7 +98,7 @@ def test_a_yes_after_the_trouble_is_over_takes_the_proposal_back():
 
 
 def test_what_leaves_out_a_large_share_of_the_fleet_needs_two_different_people(monkeypatch):
-    monkeypatch.setattr(approvals.grounds, "excluded", lambda *_, **__: ("n01", "n02"))
+    monkeypatch.setattr(left_out, "excluded", lambda *_, **__: ("n01", "n02"))
     cluster = proposed()
     assert newest().persons == 2
     execution = cluster.execution()
@@ -110,6 +110,32 @@ def test_what_leaves_out_a_large_share_of_the_fleet_needs_two_different_people(m
     assert (newest().state, execution.state) == ("open", "proposed")
     actions.approve(execution, "ben", cluster.now)
     assert (execution.state, execution.approved_by) == ("running", "ana and ben")
+
+
+def test_neighbours_and_a_slow_node_count_for_the_question_as_for_the_launch(monkeypatch):
+    cluster = trained(Cluster(size=2, spares=1, mode="ask").build(), steps=6)
+    tell(cluster, "gpu_fault", weight=6.0, action="quarantine_now")
+    cluster.until(lambda: cluster.execution() is not None)
+    execution = cluster.execution()
+    assert grounds.of(execution, cluster.now)["exclude"] == ["n02"]
+    execution.context["rung"] = "replace domain"
+    monkeypatch.setattr(left_out, "neighbours", lambda *_: ("n01",))
+    assert approvals.ask(execution, "the ladder", cluster.now).persons == 2
+    assert newest().world["exclude"] == ["n01", "n02"]
+
+
+def test_what_grew_past_those_who_agreed_is_asked_again_before_nodes_are_left_out(monkeypatch):
+    cluster = proposed()
+    actions.approve(cluster.execution(), "ana", cluster.now)
+    monkeypatch.setattr(left_out, "excluded", lambda *_, **__: ("n01", "n02"))
+    cluster.until(lambda: cluster.execution().state == "proposed", limit=30)
+    assert (newest().step, newest().persons) == ("choose_nodes", 2)
+    assert "n01, n02 would be left out, a large share of the fleet" in newest().why
+    actions.approve(cluster.execution(), "ana", cluster.now)
+    assert cluster.execution().state == "proposed"
+    actions.approve(cluster.execution(), "ben", cluster.now)
+    cluster.tick(3)
+    assert cluster.execution().state == "waiting"
 
 
 def test_links_to_a_question_die_when_it_is_settled():

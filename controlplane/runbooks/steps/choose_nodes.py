@@ -11,17 +11,18 @@ from controlplane.domain.chronicle import sentences
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery.acts import Do
 from controlplane.domain.recovery.nodes import NodeChoice, choose_nodes
-from controlplane.domain.recovery.responses import GONE, REPLACE_DOMAIN, SLOW, condemned, excluded
+from controlplane.domain.recovery.responses import GONE, condemned
 from controlplane.incidents import queries as incidents
-from controlplane.incidents.models import Incident, IncidentState
-from controlplane.runbooks import exclusions
+from controlplane.runbooks import exclusions, left_out
 from controlplane.runbooks.candidates import candidates
-from controlplane.runbooks.facts import neighbours, spares
-from controlplane.runbooks.outcomes import Done, Outcome, Still, Wait
+from controlplane.runbooks.outcomes import Done, Outcome, Propose, Still, Wait
+from controlplane.runbooks.queries import persons_behind
 from controlplane.runbooks.steps.base import Step
 from controlplane.runbooks.turn import Turn
 
 POLL_S = 1.0
+MANY = 2
+"""People who have to agree where a large share of the fleet is left out."""
 
 
 class ChooseNodes(Step):
@@ -30,8 +31,11 @@ class ChooseNodes(Step):
     def look(self, turn: Turn) -> Outcome:
         """Choose, or say what is missing."""
         diagnosis = incidents.diagnosis(turn.incident, turn.now, attempt=turn.execution.attempt)
-        exclude = _exclude(turn, diagnosis)
+        exclude = left_out.reasons(turn.execution, diagnosis, turn.now)
         if diagnosis is not None:
+            asked = _too_many(turn, diagnosis, exclude)
+            if asked is not None:
+                return asked
             exclusions.condemn(turn, diagnosis)
         choice = _choose(turn, diagnosis, exclude)
         if not choice.complete:
@@ -46,7 +50,7 @@ class ChooseNodes(Step):
     def preview(self, turn: Turn) -> str | None:
         """Name who is left out, who takes the place, and what becomes of those left out."""
         diagnosis = incidents.diagnosis(turn.incident, turn.now, attempt=turn.execution.attempt)
-        exclude = _exclude(turn, diagnosis)
+        exclude = left_out.reasons(turn.execution, diagnosis, turn.now)
         choice = _choose(turn, diagnosis, exclude)
         if not choice.complete:
             return f"wait for the nodes of the next attempt: {choice.why}"
@@ -61,33 +65,11 @@ class ChooseNodes(Step):
         return Still("nodes", f"{turn.tried.sentence}; it goes on as soon as that changes")
 
 
-def _exclude(turn: Turn, diagnosis: Diagnosis | None) -> dict[str, str]:
-    """Map what the diagnosis leaves out, and a slow node that waits for a boundary like this one, to the reason."""
-    if diagnosis is None:
-        return {}
-    free = spares() if diagnosis.exclude else 0
-    reason = "lost with its group" if diagnosis.klass == GONE else "blamed"
-    slow = _slow(turn)
-    late = {slow.act_on: "slow"} if slow and slow.act_on else {}
-    return late | _domain(turn, diagnosis) | dict.fromkeys(excluded(diagnosis, spares=free), reason)
-
-
-def _domain(turn: Turn, diagnosis: Diagnosis) -> dict[str, str]:
-    """Map the suspect's neighbours to the reason, where replacing it alone was tried in vain."""
-    broken = turn.broken
-    if turn.context.get("rung") != REPLACE_DOMAIN or broken is None or diagnosis.act_on is None:
-        return {}
-    return dict.fromkeys(neighbours(broken, diagnosis.act_on), f"fails together with {diagnosis.act_on}")
-
-
-def _slow(turn: Turn) -> Diagnosis | None:
-    """Return the diagnosis of another open incident whose node is to be drained at the next boundary."""
-    others = Incident.objects.filter(run=turn.run, klass=SLOW, state=IncidentState.OPEN).exclude(pk=turn.incident.pk)
-    other = others.select_related("run").first()
-    diagnosis = incidents.diagnosis(other, turn.now) if other else None
-    if diagnosis is None or not diagnosis.act_on or diagnosis.cleared_up:
+def _too_many(turn: Turn, diagnosis: Diagnosis, exclude: Mapping[str, str]) -> Outcome | None:
+    """Ask two people where it has become more than those who agreed so far may decide."""
+    if persons_behind(turn.execution) >= MANY or not left_out.too_many(turn.execution, diagnosis.klass, len(exclude)):
         return None
-    return diagnosis if diagnosis.mode == "act" and spares() else None
+    return Propose("fleet share", f"{', '.join(sorted(exclude))} would be left out, a large share of the fleet", MANY)
 
 
 def _set_aside(turn: Turn, diagnosis: Diagnosis | None, exclude: Mapping[str, str]) -> None:
@@ -97,7 +79,7 @@ def _set_aside(turn: Turn, diagnosis: Diagnosis | None, exclude: Mapping[str, st
     exclusions.set_aside(turn, diagnosis, list(exclude))
     if diagnosis.klass != GONE:
         for node in sorted(set(exclude) - set(condemned(diagnosis))):
-            why = diagnosis if node in diagnosis.exclude else (_slow(turn) or diagnosis)
+            why = diagnosis if node in diagnosis.exclude else (left_out.slow(turn.execution, turn.now) or diagnosis)
             exclusions.drain(turn, why, node)
 
 
