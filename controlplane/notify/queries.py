@@ -81,9 +81,10 @@ def _told_by(mention: Mention) -> ToldBy:
 
 
 def proof_words(message: Message) -> str:
-    """Say what the receiver answered."""
+    """Say what the receiver answered, and whom it left out."""
     status, said = message.proof.get("status"), message.proof.get("said")
-    return " ".join(str(part) for part in (status, said) if part)
+    words = " ".join(str(part) for part in (status, said) if part)
+    return f"{words}; {message.why}" if message.why and message.state == MessageState.DELIVERED else words
 
 
 def messages() -> QuerySet[Message]:

@@ -32,17 +32,23 @@ def read_all(folders: Iterable[Path]) -> tuple[list[Document], dict[str, list[Pr
     """Read every runbook file of some folders; return what could be read and the problems of the rest by file."""
     documents: list[Document] = []
     problems: dict[str, list[Problem]] = {}
-    for path in paths(folders):
+    found = paths(folders)
+    for path in found[:MAX_FILES]:
         try:
             documents.append(read(path))
         except UnreadableError as error:
             problems[str(path)] = [error.problem]
+    for path in found[MAX_FILES:]:
+        problems[str(path)] = [Problem(1, "", f"is not read: there are more than {MAX_FILES} files")]
     return documents, problems
 
 
 def paths(folders: Iterable[Path]) -> Sequence[Path]:
-    """Return the files of some folders, by folder and then by name; a folder that is not there has none."""
-    return [path for folder in folders for path in sorted(folder.glob(f"*{SUFFIX}"))][:MAX_FILES]
+    """Return the files of some folders, by folder and then by name; a folder that is not there has none.
+
+    Of too many, the first one that is not read stands for the others.
+    """
+    return [path for folder in folders for path in sorted(folder.glob(f"*{SUFFIX}"))][: MAX_FILES + 1]
 
 
 def read(path: Path) -> Document:

@@ -5,7 +5,7 @@ import socket
 import pytest
 from aiosmtpd.controller import Controller
 
-from controlplane.notify import actions, arranging, sending
+from controlplane.notify import actions, arranging, queries, sending
 from controlplane.notify.models import Message
 from controlplane.notify.transports import others
 
@@ -16,7 +16,13 @@ class Mailbox:
     """What a mail server does with a message: `replies` are used up one by one."""
 
     def __init__(self):
-        self.got, self.replies = [], []
+        self.got, self.replies, self.unknown = [], [], ""
+
+    async def handle_RCPT(self, _server, _session, envelope, address, _options):  # noqa: N802 - as below
+        if address == self.unknown:
+            return "550 no such mailbox"
+        envelope.rcpt_tos.append(address)
+        return "250 ok"
 
     async def handle_DATA(self, _server, _session, envelope):  # noqa: N802 - the name that aiosmtpd calls
         self.got.append(envelope)
@@ -71,6 +77,16 @@ def test_a_mail_server_that_refuses_is_not_asked_again(mailbox, mail):
     mailbox.replies = ["554 no thanks"]
     message = actions.test(mail, lambda: NOW)
     assert (message.state, message.why) == ("given_up", "127.0.0.1 answered 554 no thanks")
+
+
+def test_whoever_the_mail_server_does_not_take_is_named_though_others_got_it(mailbox, mail):
+    mailbox.unknown = "ben@example.org"
+    message = actions.test(mail, lambda: NOW)
+    assert mailbox.got[0].rcpt_tos == ["ana@example.org"]
+    assert (message.state, message.why) == ("delivered", "127.0.0.1 refused ben@example.org (550 no such mailbox)")
+    assert queries.proof_words(message).endswith(
+        "queued as 4711; 127.0.0.1 refused ben@example.org (550 no such mailbox)"
+    )
 
 
 def test_a_mail_server_without_the_security_that_was_asked_for_gets_no_message(db, mailbox):

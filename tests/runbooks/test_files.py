@@ -65,6 +65,15 @@ def test_the_shipped_files_are_all_sound():
     assert not [source for source in registry.loaded().problems if source.startswith(str(registry.SHIPPED))]
 
 
+def test_files_beyond_the_limit_are_told_of(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MAX_FILES", 2)
+    for name in "abcd":
+        (tmp_path / f"{name}.yaml").write_text(TEXT)
+    documents, problems = files.read_all([tmp_path])
+    assert [document.source for document in documents] == [str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")]
+    assert problems == {str(tmp_path / "c.yaml"): [Problem(1, "", "is not read: there are more than 2 files")]}
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -31,6 +32,13 @@ _TAKEN = 250
 _FOREVER = 500
 
 
+class Taken(NamedTuple):
+    """The server's word for a message that it took, and for whom it did not."""
+
+    reply: bytes
+    left: str
+
+
 class _Client(smtplib.SMTP):
     """A client that speaks over a connection which was made and checked before."""
 
@@ -48,29 +56,31 @@ class _Client(smtplib.SMTP):
         if not 200 <= code < 300:  # noqa: PLR2004 - replies of SMTP
             raise smtplib.SMTPResponseException(code, reply)
 
-    def hand_over(self, message: EmailMessage, sender: str, to: list[str]) -> bytes:
-        """Send to all who are taken; return the server's word for the message."""
+    def hand_over(self, message: EmailMessage, sender: str, to: list[str]) -> Taken:
+        """Send to all who are taken."""
         self._check(*self.mail(sender))
-        replies = [self.rcpt(one) for one in to]
-        if not any(code in (250, 251) for code, _ in replies):
-            raise smtplib.SMTPResponseException(*min(replies))
+        replies = {one: self.rcpt(one) for one in to}
+        left = {one: reply for one, reply in replies.items() if reply[0] not in (250, 251)}
+        if len(left) == len(replies):
+            raise smtplib.SMTPResponseException(*min(replies.values()))
         code, reply = self.data(message.as_bytes(policy=message.policy.clone(linesep="\r\n")))
         self._check(code, reply)
-        return reply
+        return Taken(reply, ", ".join(f"{one} ({code} {_plain(why)})" for one, (code, why) in left.items()))
 
 
 def send(values: Mapping[str, str], letter: Letter, now: datetime, allowed: list[str]) -> Answer:
     """Hand a letter to the mail server."""
     host = values["host"]
     try:
-        reply = _converse(values, written(values, letter, now), allowed)
+        taken = _converse(values, written(values, letter, now), allowed)
     except Refused as refusal:
         return Answer(fate=Fate.NEVER, why=str(refusal))
     except smtplib.SMTPResponseException as error:
         return _refused(host, error)
     except (OSError, smtplib.SMTPException, ValueError) as error:
         return Answer(fate=Fate.AGAIN, why=f"{host} cannot be reached: {error}"[:SHOWN])
-    return Answer(fate=Fate.DELIVERED, proof={"status": _TAKEN, "said": _plain(reply)})
+    why = f"{host} refused {taken.left}"[:SHOWN] if taken.left else ""
+    return Answer(fate=Fate.DELIVERED, why=why, proof={"status": _TAKEN, "said": _plain(taken.reply)})
 
 
 def _refused(host: str, error: smtplib.SMTPResponseException) -> Answer:
@@ -79,7 +89,7 @@ def _refused(host: str, error: smtplib.SMTPResponseException) -> Answer:
     return Answer(fate=fate, why=f"{host} answered {error.smtp_code} {said}"[:SHOWN], proof={"status": error.smtp_code})
 
 
-def _converse(values: Mapping[str, str], message: EmailMessage, allowed: list[str]) -> bytes:
+def _converse(values: Mapping[str, str], message: EmailMessage, allowed: list[str]) -> Taken:
     host, secure = values["host"], ssl.create_default_context()
     with dial(host, int(values["port"]), allowed) as plain, CutOff(LIMIT_S, plain):
         plain.settimeout(QUIET_S)
@@ -91,10 +101,10 @@ def _converse(values: Mapping[str, str], message: EmailMessage, allowed: list[st
             client.starttls(context=secure)
         if values.get("username"):
             client.login(values["username"], values.get("password", ""))
-        reply = client.hand_over(message, values["sender"], recipients(values["recipients"]))
+        taken = client.hand_over(message, values["sender"], recipients(values["recipients"]))
         with suppress(OSError, smtplib.SMTPException):
             client.quit()
-        return reply
+        return taken
 
 
 def written(values: Mapping[str, str], letter: Letter, now: datetime) -> EmailMessage:
