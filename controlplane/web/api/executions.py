@@ -11,8 +11,8 @@ from controlplane.runbooks.models import Execution
 from controlplane.watch import wake
 from controlplane.web.api.auth import person
 from controlplane.web.api.bodies import AnswerIn, ApproveIn
+from controlplane.web.api.execution_schemas import ExecutionBrief, ExecutionOut
 from controlplane.web.api.paging import DEFAULT_LIMIT, MAX_ID, Id, Limit, Page, page
-from controlplane.web.api.schemas import ExecutionBrief, ExecutionOut
 
 router = Router(tags=["executions"])
 

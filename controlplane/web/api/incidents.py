@@ -16,8 +16,9 @@ from controlplane.replay import rerun as reruns
 from controlplane.replay.models import Rerun
 from controlplane.web.api.auth import person
 from controlplane.web.api.bodies import NoteIn, OptionalReasonIn, ReplayIn, SentenceIn
+from controlplane.web.api.incident_schemas import IncidentBrief, IncidentOut, RerunOut
 from controlplane.web.api.paging import DEFAULT_LIMIT, MAX_ID, Id, Limit, Name, Page, page
-from controlplane.web.api.schemas import EntryOut, IncidentBrief, IncidentOut, RerunOut
+from controlplane.web.api.schemas import EntryOut
 from controlplane.web.export import incident_markdown
 
 router = Router(tags=["incidents"])

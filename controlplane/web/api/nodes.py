@@ -16,8 +16,8 @@ from controlplane.quarantine import actions as quarantine
 from controlplane.quarantine.models import LedgerEntry
 from controlplane.web.api.auth import person
 from controlplane.web.api.bodies import BundleIn, CheckIn, EnrolmentIn, ReasonIn, ReleaseIn
+from controlplane.web.api.node_schemas import CommandOut, EnrolmentOut, LedgerOut, NodeOut, RevokedOut
 from controlplane.web.api.paging import DEFAULT_LIMIT, MAX_ID, Id, Limit, Name, Page, page
-from controlplane.web.api.schemas import CommandOut, EnrolmentOut, LedgerOut, NodeOut, RevokedOut
 
 MAX_TTL_S = 30 * 86_400
 

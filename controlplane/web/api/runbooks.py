@@ -13,8 +13,8 @@ from controlplane.runs.queries import run_named
 from controlplane.watch import wake
 from controlplane.web.api.auth import person
 from controlplane.web.api.bodies import SaidIn, StartIn
+from controlplane.web.api.execution_schemas import ExecutionOut
 from controlplane.web.api.paging import Id, Name
-from controlplane.web.api.schemas import ExecutionOut
 
 router = Router(tags=["runbooks"])
 questions = Router(tags=["runbooks"])

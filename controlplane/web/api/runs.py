@@ -15,8 +15,9 @@ from controlplane.runs import actions, queries, saving
 from controlplane.runs.models import Attempt, Run
 from controlplane.web.api.auth import person
 from controlplane.web.api.bodies import Launch, ModeIn, NewRun
+from controlplane.web.api.node_schemas import CommandOut
 from controlplane.web.api.paging import DEFAULT_LIMIT, Id, Limit, Name, Page, page
-from controlplane.web.api.schemas import AttemptOut, CheckpointOut, CommandOut, GoodputOut, RunOut
+from controlplane.web.api.schemas import AttemptOut, CheckpointOut, GoodputOut, RunOut
 
 router = Router(tags=["runs"])
 
