@@ -33,6 +33,7 @@ from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
 from controlplane.runs.leases import Look
 from controlplane.runs.models import Attempt, AttemptState, Run, RunState
+from controlplane.runs.watching_again import watch_again
 
 __all__ = [
     "approve", "consider", "follow", "lapse", "launch", "pause", "pursue", "reject", "resume", "stop", "stop_after",
@@ -110,6 +111,9 @@ def stop(execution: Execution, by: str, now: datetime) -> None:
         _move(execution, going, ExecutionState.STOPPED, changes, _Said("decision", told, by, now))
         approvals.settle(execution.approvals.all(), ApprovalState.WITHDRAWN, now)
         fleet.recall_commands(now, execution_id=execution.pk)
+        book = Book(now, PERSON, by)
+        watch_again(execution.run, now, book)
+        book.write()
 
 
 def stop_after(execution: Execution, by: str, now: datetime) -> None:

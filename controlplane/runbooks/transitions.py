@@ -15,6 +15,7 @@ from controlplane.runbooks.models import ExecutionState, StepRun
 from controlplane.runbooks.outcomes import Done, End, Failed, Outcome, Propose, Still, Wait
 from controlplane.runbooks.turn import Turn
 from controlplane.runs.times import moment, seconds
+from controlplane.runs.watching_again import watch_again
 
 STILL_POLL_S = 2.0
 
@@ -180,6 +181,8 @@ def _end(turn: Turn, outcome: End) -> bool:
     execution.stopped_by = outcome.by or asked_to_stop
     _save(turn, ExecutionState.STOPPED if asked_to_stop else outcome.state, wake_at=None)
     fleet.recall_commands(turn.now, execution_id=execution.pk)
+    if execution.state in (ExecutionState.STOPPED, ExecutionState.UNDONE):
+        watch_again(turn.run, turn.now, turn.book)
     if outcome.state != ExecutionState.SUCCEEDED or execution.step_index + 1 < len(turn.runbook.steps):
         told = sentences.ended(turn.runbook, str(execution.state), outcome.outcome)
         turn.tell("decision", told, key="end")

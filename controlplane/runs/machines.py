@@ -40,7 +40,7 @@ def lease_machine(name: str, owner: str, now: datetime, seconds: float, *, run: 
 
 
 def save_machine(
-    held: Held, snapshot: Mapping[str, Any], *, cursor: int, now: datetime, rested: int = 0, hold: str = ""
+    held: Held, snapshot: Mapping[str, Any], *, cursor: int, now: datetime, rested: int | None = None, hold: str = ""
 ) -> None:
     """Store the reducer's state behind event `cursor`; part of the caller's transaction.
 
@@ -52,7 +52,7 @@ def save_machine(
     machine = held.machine
     expected = held.lease.mine().filter(version=machine.version)
     machine.snapshot, machine.cursor, machine.swept_at, machine.hold = dict(snapshot), cursor, now, hold
-    machine.rested_attempt = max(rested, machine.rested_attempt)
+    machine.rested_attempt = machine.rested_attempt if rested is None else rested
     machine.version += 1
     if not expected.update(**{name: getattr(machine, name) for name in _SAVED}):
         raise LeaseLost(f"machine {machine.name} was saved by another worker")

@@ -176,19 +176,28 @@ def _project(run: Run, signals: Sequence[Signal], now: datetime, book: Book, *, 
 def _observe(
     reducer: RunMachine, signals: Sequence[Signal], attempts: Sequence[Attempt], rested: int, now: datetime
 ) -> int:
-    """Show the reducer the signals; tell it to rest when we stop the attempt it watches.
+    """Show the reducer the signals; tell it to rest when we stop the attempt it watches, and to go on when we do not.
 
     The mark of our stop is read after the events, so whatever the stop caused comes
     after it. Returns the newest attempt whose stop the reducer was told of.
     """
     ours = max((item.number for item in attempts if item.stopping_at is not None), default=0)
-    rested = _rest(reducer, ours, rested, now)
+    rested = _rest(reducer, ours, _go_on(reducer, attempts, rested, now), now)
     for signal in signals:
         try:
             reducer.observe(signal, seconds(now))
         except Exception:
             log.exception("an event of kind %s was skipped", signal.kind)
     return _rest(reducer, ours, rested, now)
+
+
+def _go_on(reducer: RunMachine, attempts: Sequence[Attempt], rested: int, now: datetime) -> int:
+    """Wake the reducer when the mark of our stop was taken back; it may be told of another one later."""
+    unmarked = any(item.number == rested and item.stopping_at is None for item in attempts)
+    if not unmarked or reducer.view(seconds(now)).attempt != rested:
+        return rested
+    reducer.go_on()
+    return 0
 
 
 def _rest(reducer: RunMachine, ours: int, rested: int, now: datetime) -> int:

@@ -10,9 +10,11 @@ from controlplane.domain.signals import Signal
 from controlplane.fleet import actions as fleet
 from controlplane.fleet.commands import FINAL
 from controlplane.fleet.models import Command, CommandState
+from controlplane.runbooks.queries import live_of
 from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
 from controlplane.runs.models import Attempt, AttemptState
+from controlplane.runs.watching_again import ends, watch_again
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +40,12 @@ def _one(signal: Signal, now: datetime, book: Book) -> Command | None:
 
 
 def ended(command: Command, now: datetime, book: Book) -> None:
-    """Close an attempt that a person launched or stopped, by the launcher's word; runbooks see to their own."""
+    """Close an attempt that a person launched or stopped, by the launcher's word; runbooks see to their own.
+
+    A stop that comes to nothing after its runbook has ended leaves a training that somebody has to watch.
+    """
+    if ends(command) and command.state in FAILED:
+        _spared(command, now, book)
     if command.execution_id is not None:
         return
     if command.kind in ASKED:
@@ -49,6 +56,12 @@ def ended(command: Command, now: datetime, book: Book) -> None:
         _stopped(command, now, book)
     elif command.kind == "switch.arm" and command.state in FINAL:
         _switched(command, book)
+
+
+def _spared(command: Command, now: datetime, book: Book) -> None:
+    attempt = _attempt(command)
+    if attempt is not None and attempt.stopping_at is not None and not live_of(attempt.run).exists():
+        watch_again(attempt.run, now, book)
 
 
 def _switched(command: Command, book: Book) -> None:

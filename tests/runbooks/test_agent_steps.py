@@ -110,6 +110,15 @@ def test_a_switch_that_no_rank_takes_fails_and_is_not_tried_again(cluster, folde
     assert "no rank took it before the deadline" in told(cluster)
 
 
+def test_a_training_that_no_kill_switch_ended_is_watched_again_and_its_crash_is_answered(cluster, folder):
+    cluster.fail_kinds["switch.arm"] = "no rank took it before the deadline; it is disarmed"
+    begin(cluster, folder, "{do: arm_switch, with: {what: kill}}")
+    cluster.tick(3)
+    assert (cluster.execution().state, cluster.newest().stopping_at) == ("failed", None)
+    cluster.kill_rank(1)
+    cluster.until(lambda: len(cluster.launches) == 2, limit=30)
+
+
 def test_a_workload_that_cannot_obey_is_not_asked(cluster, folder):
     cluster.run.attempts.update(supports=[])
     begin(cluster, folder, "{do: arm_switch, with: {what: kill}}")

@@ -155,7 +155,14 @@ def _end(state: RunState, reason: str, at: float, exit_code: int | None) -> None
     if reason == "completed":
         attempt.state = COMPLETED
     elif attempt.state == LIVE:
-        attempt.state = ENDED if reason in TROUBLE else RESTING
+        attempt.state = standing(attempt)
+
+
+def standing(attempt: AttemptState) -> str:
+    """Say how an attempt stands that nobody of ours ends."""
+    if not attempt.ended_reason:
+        return LIVE
+    return ENDED if attempt.ended_reason in TROUBLE else RESTING
 
 
 def _job(state: RunState, signal: Signal, _policy: RunPolicy) -> None:

@@ -101,6 +101,12 @@ class RunMachine:
         if attempt is not None and attempt.state != COMPLETED:
             attempt.state, attempt.rested_at = RESTING, now
 
+    def go_on(self) -> None:
+        """Note that nothing ends the attempt any more: it is judged by what it does, and by what it did meanwhile."""
+        attempt = self._state.attempt
+        if attempt is not None and attempt.state == RESTING and attempt.rested_at is not None:
+            attempt.state, attempt.rested_at = intake.standing(attempt), None
+
     @property
     def high_water_step(self) -> int:
         """The furthest step that was believed."""

@@ -17,6 +17,7 @@ from controlplane.runbooks.turn import Turn
 from controlplane.runs import actions as runs
 from controlplane.runs import saving
 from controlplane.runs.models import Attempt, AttemptState
+from controlplane.runs.watching_again import watch_again
 
 POLL_S = 5.0
 DISARM_WITHIN_S = 30.0
@@ -47,6 +48,7 @@ class ArmSwitch(Step):
         if not finished(command):
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
         if not succeeded(command):
+            watch_again(turn.run, turn.now, turn.book)
             return Failed(refusal(command), retry=False)
         told = answer(command)
         return _pending(turn, told.get("step")) or Done(
