@@ -28,13 +28,17 @@ REASONS = frozenset({"completed", "failed", "killed", "node_fail", "timeout", "p
 
 
 def members(run: Run, attempts: Iterable[Attempt], signals: Iterable[Signal]) -> dict[int, list[str]]:
-    """Map each attempt to its nodes: those known, and those that the head node announces among `signals`."""
+    """Map each attempt to its nodes: those known, and those that the head node announces among `signals`.
+
+    Of one that has not started yet the announcement knows better: a successor may have forestalled it.
+    """
     nodes = {
         signal.attempt: _named(signal)
         for signal in signals
         if signal.kind == "attempt.started" and signal.node == run.launcher and signal.attempt is not None
     }
-    return nodes | {attempt.number: attempt.nodes for attempt in attempts}
+    known = [item for item in attempts if item.state != AttemptState.STARTING or not nodes.get(item.number)]
+    return nodes | {attempt.number: attempt.nodes for attempt in known}
 
 
 def spoken_for(run: Run, nodes: Mapping[int, Sequence[str]], signal: Signal) -> bool:
@@ -96,7 +100,7 @@ def _started(run: Run, signal: Signal, book: Book) -> None:
     if not starting.update(
         state=AttemptState.RUNNING, world_size=ranks,
         scheduler=str(data.get("scheduler", "local"))[:16], job_id=str(data.get("job_id", ""))[:100],
-        supports=_supports(signal),
+        supports=_supports(signal), **_place(attempt, signal),
     ):  # fmt: skip
         return
     Run.objects.filter(pk=run.pk, state=RunState.WAITING).update(state=RunState.RUNNING)
@@ -105,14 +109,26 @@ def _started(run: Run, signal: Signal, book: Book) -> None:
     _tell(run, book, signal, ("launch", "started", told))
 
 
+def _place(attempt: Attempt, signal: Signal) -> dict[str, Any]:
+    """Give nodes and first step as the launcher says: a successor may have begun elsewhere than was asked for."""
+    nodes, step = _named(signal) or attempt.nodes, _resume_step(signal)
+    if step is None or step == attempt.resume_step:
+        return {"nodes": nodes}
+    return {"nodes": nodes, "resume_step": step, "resume_path": str(signal.data["resume"].get("path") or "")}
+
+
+def _resume_step(signal: Signal) -> int | None:
+    resume = signal.data.get("resume")
+    return whole(resume.get("step")) if isinstance(resume, dict) else None
+
+
 def _known(run: Run, signal: Signal) -> Attempt:
     """Return the attempt that the signal names, made when somebody else launched it."""
-    resume = signal.data.get("resume")
     attempt, _ = Attempt.objects.get_or_create(
         run=run, number=signal.attempt or 0,
         defaults={
             "nodes": _named(signal),
-            "resume_step": (whole(resume.get("step")) or 0) if isinstance(resume, dict) else 0,
+            "resume_step": _resume_step(signal) or 0,
             "started_at": moment(signal.received), "high_water_before": run.high_water_step,
         },
     )  # fmt: skip

@@ -25,6 +25,37 @@ def test_a_killed_rank_brings_the_run_back_from_its_newest_checkpoint(cluster):
     assert cluster.fresh().state == RunState.RUNNING
 
 
+def test_a_successor_that_began_before_the_restart_is_taken_for_the_attempt(cluster):
+    there = ["n01", "n02", "n03", "n05"]
+
+    def forestalled(node, args):
+        return cluster.start(node, {**args, "nodes": there, "resume": {"step": 5}}) | {"nodes": there}
+
+    cluster.also["attempt.start"] = forestalled
+    cluster.kill_rank(2)
+    cluster.until(lambda: cluster.incident() and cluster.execution().finished_at is not None)
+    assert cluster.execution().state == ExecutionState.SUCCEEDED
+    assert (cluster.newest().number, cluster.newest().nodes) == (2, there)
+    assert [cluster.node(name).state for name in ("n04", "n05")] == ["spare", "healthy"]
+    assert "launch: Attempt 2 had begun by itself on n01, n02, n03 and n05 from step 5, and goes on." in cluster.told()
+
+
+def test_a_successor_that_cannot_be_used_is_stopped_before_the_next_attempt(cluster, monkeypatch):
+    done = cluster.do
+
+    def refuse_once(node, command):
+        if command.kind == "attempt.start" and command.args["attempt"] == 2:
+            told = {"state": "refused", "output_tail": "was started with other nodes or step"}
+            return cluster.say(node, "command.result", command_id=str(command.pk), **told)
+        return done(node, command)
+
+    monkeypatch.setattr(cluster, "do", refuse_once)
+    cluster.kill_rank(2)
+    cluster.until(lambda: cluster.incident() and cluster.execution().finished_at is not None)
+    assert [item["attempt"] for item in cluster.stops] == [1, 2]
+    assert [item["attempt"] for item in cluster.launches] == [1, 3]
+
+
 def test_the_first_action_comes_in_the_same_look_that_sees_the_death(cluster):
     cluster.kill_rank(2)
     cluster.post()

@@ -123,3 +123,14 @@ def test_only_the_head_node_announces_who_belongs_to_an_attempt(run):
         signal("attempt.started", node="n9", attempt=8, nodes=["n9"]),
     ]
     assert members(run, run.attempts.all(), announced) == {1: ["n1", "n2"], 7: ["n7"]}
+
+
+def test_an_attempt_is_where_its_launcher_says_that_it_started_and_moves_no_more(run):
+    there = signal("attempt.started", node="head", nodes=["n1", "n3"], resume={"step": 4, "path": "ck/4"})
+    assert members(run, run.attempts.all(), [there]) == {1: ["n1", "n3"]}
+    for told in (there, signal("attempt.started", node="head", nodes=["n9"], resume={"step": 9})):
+        book = Book(NOW)
+        actions.apply(run, [told], book)
+    attempt = run.attempts.get()
+    assert (attempt.nodes, attempt.resume_step, attempt.resume_path) == (["n1", "n3"], 4, "ck/4")
+    assert members(run, [attempt], [told]) == {1: ["n1", "n3"]}

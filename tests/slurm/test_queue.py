@@ -91,6 +91,12 @@ def test_after_a_time_limit_the_successor_becomes_the_next_attempt_which_any_lau
     started = wait_for(lambda: tell(running) or running.context.of("attempt.started")[1:])[0]
     assert (started["attempt"], started["data"]["job_id"], started["data"]["resume"]) == (2, successor, {"step": 0})
     wait_for(lambda: tell(running) or len(queue(lab)) == 1)
+    asked = running.start(2, ("n2", "n3"))
+    assert (asked.state, asked.data["nodes"], asked.data["job_id"]) == (
+        "succeeded",
+        started["data"]["nodes"],
+        successor,
+    )
     (running.folder / "head" / "launcher").rename(running.folder / "lost")
     running.open()
     with monkeypatch.context() as elsewhere:

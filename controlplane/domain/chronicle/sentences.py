@@ -238,6 +238,12 @@ def launched(attempt: int, nodes: Sequence[str], resume_step: int) -> str:
     return f"Launched attempt {attempt} on {listed(nodes)} {start}."
 
 
+def forestalled(attempt: int, nodes: Sequence[str], resume_step: int) -> str:
+    """Tell that the scheduler had begun an attempt from its queue before it was asked for."""
+    start = f"from step {number(resume_step)}" if resume_step else "from the start"
+    return f"Attempt {attempt} had begun by itself on {listed(nodes)} {start}, and goes on."
+
+
 def attempt_ended(attempt: int, reason: str, last_step: int | None) -> str:
     """Tell that an attempt ended."""
     where = f" at step {number(last_step)}" if last_step is not None else ""

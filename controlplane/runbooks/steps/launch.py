@@ -5,9 +5,10 @@ attempt exists once however often a worker dies here. The world is read again: a
 node that went bad since it was chosen is not launched on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from controlplane.domain.chronicle import sentences
 from controlplane.domain.errors import Conflict
 from controlplane.domain.fleet.states import USABLE
 from controlplane.domain.recovery.acts import Do
@@ -15,10 +16,10 @@ from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import CommandState, Node
 from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
-from controlplane.runbooks.steps.base import Step, finished, refusal, succeeded
+from controlplane.runbooks.steps.base import Step, answer, finished, refusal, succeeded
 from controlplane.runbooks.turn import Turn
 from controlplane.runs import actions as runs
-from controlplane.runs.models import AttemptState
+from controlplane.runs.models import Attempt, AttemptState
 from controlplane.runs.times import seconds
 
 POLL_S = 5.0
@@ -36,6 +37,7 @@ class Launch(Step):
         attempt = runs.open_attempt(turn.run, nodes, runs.Resume(step, str(turn.context.get("path", ""))), turn.now)
         _assign(turn, nodes, attempt.number)
         args = {"run": turn.run.name, "attempt": attempt.number, "nodes": nodes, "resume": _resume(turn, step)}
+        args["exclude"] = [name for name in turn.context.get("excluded") or [] if name not in nodes]
         turn.command(turn.run.launcher, "attempt.start", args, within_s=WITHIN_S)
         _record(turn, nodes, step, attempt.number)
         facts = {"attempt": attempt.number, "new_attempt": attempt.number, "launched_at": seconds(turn.now)}
@@ -46,10 +48,11 @@ class Launch(Step):
         """Be done when the launcher says so, or the attempt shows itself."""
         command, attempt = next(iter(turn.commands()), None), turn.launched
         if attempt is not None and attempt.state == AttemptState.RUNNING:
+            return _under_way(turn, attempt)
+        elsewhere = command is not None and succeeded(command) and "nodes" in answer(command)
+        if command is not None and succeeded(command) and not elsewhere:
             return Done({"attempt": turn.context["new_attempt"]})
-        if command is not None and succeeded(command):
-            return Done({"attempt": turn.context["new_attempt"]})
-        if command is not None and not finished(command):
+        if command is not None and (elsewhere or not finished(command)):
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
         return _abandon(turn, refusal(command) if command else "the launcher was not asked")
 
@@ -63,6 +66,17 @@ class Launch(Step):
     def expired(self, turn: Turn) -> Outcome:
         """Close the attempt that never began."""
         return _abandon(turn, f"no answer within {turn.spec.limit_s:g} s")
+
+
+def _under_way(turn: Turn, attempt: Attempt) -> Outcome:
+    """Take a successor that had become this attempt for our own: where it is and began, its launcher has told."""
+    asked = turn.tried.intent
+    if (attempt.nodes, attempt.resume_step) == (asked["nodes"], asked["step"]):
+        return Done({"attempt": attempt.number})
+    _assign(turn, attempt.nodes, attempt.number, mark=":successor", others=asked["nodes"])
+    told = sentences.forestalled(attempt.number, attempt.nodes, attempt.resume_step)
+    turn.tell("launch", told, key=f"successor:{attempt.number}")
+    return Done({"attempt": attempt.number, "nodes": attempt.nodes, "restore_step": attempt.resume_step})
 
 
 def _resume(turn: Turn, step: int) -> dict[str, Any]:
@@ -83,12 +97,15 @@ def _record(turn: Turn, nodes: list[str], step: int, attempt: int) -> None:
 
 
 def _abandon(turn: Turn, why: str) -> Outcome:
-    """Close the attempt; one that may have been started after all is stopped before the next begins."""
+    """Close the attempt; one that may have been started after all is stopped before the next begins.
+
+    So is a successor that has become the attempt and cannot be used, for which the start was refused.
+    """
     attempt, started = turn.launched, next(iter(turn.commands()), None)
     if attempt is not None:
         runs.mark_stopping(attempt, turn.now)
         runs.close_attempt(attempt, "failed", turn.now)
-        if started is not None and started.state not in (CommandState.FAILED, CommandState.REFUSED):
+        if started is not None and started.state != CommandState.FAILED:
             runs.send_stop(turn.run, attempt, turn.now)
     return Failed(why)
 
@@ -111,9 +128,9 @@ def _unfit(node: Node | None) -> str:
     return "" if node.state in FIT else node.state
 
 
-def _assign(turn: Turn, nodes: list[str], attempt: int) -> None:
-    """Spares that join become healthy; healthy nodes that are not needed become spares."""
-    key, broken = f"execution:{turn.execution.pk}:{attempt}", turn.broken
+def _assign(turn: Turn, nodes: list[str], attempt: int, *, mark: str = "", others: Sequence[str] = ()) -> None:
+    """Spares that join become healthy; healthy nodes that are not needed, `others` among them, become spares."""
+    key, broken = f"execution:{turn.execution.pk}:{attempt}{mark}", turn.broken
     quarantine.join(nodes, f"joined attempt {attempt} of {turn.run.name}", now=turn.now, key=key, book=turn.book)
-    left = [name for name in (broken.nodes if broken else []) if name not in nodes]
+    left = [name for name in dict.fromkeys([*(broken.nodes if broken else []), *others]) if name not in nodes]
     quarantine.leave(left, f"not used by attempt {attempt} of {turn.run.name}", now=turn.now, key=key, book=turn.book)

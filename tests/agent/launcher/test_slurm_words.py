@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from middlewatch_agent.launcher import config
+from middlewatch_agent.launcher import config, repeats
 from middlewatch_agent.launcher.base import RefusedError, StartRequest
 from middlewatch_agent.launcher.plan import attempt_record
 from middlewatch_agent.launcher.slurm import ends, hostlist, orders, script, states, view
@@ -105,6 +105,21 @@ def test_a_job_that_slurm_has_forgotten_ended_in_an_unknown_way(record):
     told = ends.exited(record, None, "")
     assert (told["reason"], told["exit_code"]) == ("failed", None)
     assert "not known" in told["why"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "serves"),
+    [({}, True), ({"resume_step": 9}, True), ({"resume_step": 3}, False), ({"skip": (4, 5)}, False),
+     ({"exclude": ("n01",)}, False), ({"exclude": ("n03",)}, True), ({"attempt": 4}, False)],
+)  # fmt: skip
+def test_a_successor_serves_as_the_attempt_that_is_asked_for_unless_other_steps_or_nodes_are_wanted(
+    record, wanted, serves
+):
+    record.state, record.resume_step, record.successor = "running", 5, True
+    request = StartRequest(**{"run": "demo", "attempt": 3, "nodes": ("n03", "n04"), "resume_step": 5, **wanted})
+    assert repeats.forestalled(record, request) is (record if serves else None)
+    record.stop_asked = True
+    assert repeats.forestalled(record, request) is None
 
 
 @pytest.mark.parametrize(

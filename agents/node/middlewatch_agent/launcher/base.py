@@ -39,6 +39,8 @@ class Started:
 
     job_id: str
     world_size: int
+    nodes: tuple[str, ...] = ()
+    """Where it is, and other than asked: a successor had become this attempt before it was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

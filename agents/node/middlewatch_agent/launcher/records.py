@@ -49,6 +49,8 @@ class AttemptRecord(msgspec.Struct, kw_only=True):
     job: str = ""
     """The scheduler's own name of it, where it has one."""
     exclude: list[str] = []
+    successor: bool = False
+    """It waited in the queue and began by itself."""
 
     @property
     def job_id(self) -> str:

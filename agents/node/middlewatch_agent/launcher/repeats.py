@@ -20,6 +20,19 @@ def again(newest: AttemptRecord | None, request: StartRequest) -> AttemptRecord 
     return newest
 
 
+def forestalled(newest: AttemptRecord | None, request: StartRequest) -> AttemptRecord | None:
+    """Give the successor that has become the very attempt that is asked for, where it serves as well, or None.
+
+    It does not where somebody wants an older step, other batches or none of its nodes:
+    then the request is refused as any other that comes too late.
+    """
+    if newest is None or newest.attempt != request.attempt or not newest.successor:
+        return None
+    lives = newest.state == "running" and not newest.stop_asked and not newest.why
+    fits = newest.resume_step <= request.resume_step and newest.skip == request.skip
+    return newest if lives and fits and not {*newest.nodes} & {*request.exclude} else None
+
+
 def never_started(run: str, attempt: int) -> AttemptRecord:
     """Remember a stop that overtook its start, so that the late start is refused."""
     return AttemptRecord(

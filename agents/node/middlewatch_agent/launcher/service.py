@@ -89,7 +89,8 @@ class Service:
         finally:
             self._wake.set()
         self.tell()
-        return Outcome(data={"job_id": started.job_id, "world_size": started.world_size})
+        elsewhere = {"nodes": list(started.nodes)} if started.nodes else {}
+        return Outcome(data={"job_id": started.job_id, "world_size": started.world_size, **elsewhere})
 
     def stop(self, command: Command) -> Outcome:
         """Handle `attempt.stop`: it succeeded when no process of the attempt is left."""

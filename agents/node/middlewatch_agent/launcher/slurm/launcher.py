@@ -41,12 +41,14 @@ class SlurmLauncher:
     def start(self, request: StartRequest, *, now_ms: int) -> Started:
         """Start an attempt, once however often it is asked."""
         with self._lock:
-            record = repeats.again(self._site.records.newest(request.run), request)
+            newest = self._site.records.newest(request.run)
+            record = repeats.forestalled(newest, request) or repeats.again(newest, request)
             record = record or self._new(request, now_ms=now_ms)
             if record.state == "starting":
                 self._submit(record)
             self._site.world.hurry()
-            return Started(job_id=record.job_id, world_size=record.world_size)
+            elsewhere = tuple(record.nodes) if record.nodes != list(request.nodes) else ()
+            return Started(job_id=record.job_id, world_size=record.world_size, nodes=elsewhere)
 
     def _new(self, request: StartRequest, *, now_ms: int) -> AttemptRecord:
         excluded = self._waiting.excluded(request.run)

@@ -140,6 +140,7 @@ class Waiting:
         record.master_addr = node.address if node else job.nodes[0]
         record.master_port = script.port(site.config.slurm, site.mark(before.run, request.attempt))
         record.job, record.state, record.exclude = job.job_id, "running", self.excluded(before.run)
+        record.successor = True
         text = orders.encode(site.config, record)
         site.records.save(record)
         orders.give(site.orders, job.job_id, text)
