@@ -5,12 +5,12 @@ them training for ever. This small process waits for the pipe to its parent to
 close, by whatever death, and then clears up.
 """
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +18,12 @@ from pathlib import Path
 from controlplane.embedded.places import forget
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+MARKS = ("MIDDLEWATCH_SOCKET", "SLURM_CONF")
+"""Variables that name a folder below the home."""
+LOOK_S = 0.2
+LOOKS = 5
+"""So many looks in a row find nothing before the home is taken for empty."""
+LIMIT_S = 30.0
 
 
 @contextmanager
@@ -32,28 +38,29 @@ def over(home: Path) -> Iterator[None]:
 
 
 def clear_up(home: Path) -> None:
-    """Kill every rank and every part of a Slurm below `home`, then remove the folder."""
-    for path in home.glob("nodes/*/ranks/*.json"):
-        with suppress(OSError, ValueError, KeyError):
-            status = json.loads(path.read_text(encoding="utf-8"))
-            if "exited_at_ms" not in status and _started(status["pid"]) == status["start_ticks"]:
-                os.kill(status["pid"], signal.SIGKILL)
-    _end_slurm(home)
+    """Kill every rank and every part of a Slurm below `home`, then remove the folder.
+
+    A rank may have been started by a launcher that died a moment later, so its process
+    is looked for until none shows itself for a while.
+    """
+    deadline, quiet = time.monotonic() + LIMIT_S, 0
+    while quiet < LOOKS and time.monotonic() < deadline:
+        quiet = 0 if _end_those_of(home) else quiet + 1
+        time.sleep(LOOK_S)
     forget(home / "control")
     shutil.rmtree(home, ignore_errors=True)
 
 
-def _end_slurm(home: Path) -> None:
-    """Kill the daemons of the Slurm of `home` and all that they started: each has been told its configuration."""
-    mark = f"SLURM_CONF={home}/".encode()
+def _end_those_of(home: Path) -> bool:
+    """Kill what carries the home in its environment, as ranks and all that a Slurm starts do; say whether any did."""
+    marks = tuple(f"{name}={home}/".encode() for name in MARKS)
+    found = False
     for environ in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
-            if any(value.startswith(mark) for value in environ.read_bytes().split(b"\0")):
+            if any(value.startswith(marks) for value in environ.read_bytes().split(b"\0")):
                 os.kill(int(environ.parent.name), signal.SIGKILL)
-
-
-def _started(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
+                found = True
+    return found
 
 
 if __name__ == "__main__":
