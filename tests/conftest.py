@@ -6,9 +6,6 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
-from controlplane.embedded.plane import ControlPlane
-from tests.servers import temporary_home
-
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 RERUN_LINES = 25
 """What is shown of a failure that was followed by another try."""
@@ -58,20 +55,6 @@ def django_db_setup(django_db_setup, django_db_blocker) -> Iterator[None]:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-
-
-OUTSIDE = {"MIDDLEWATCH_NOTIFY_ALLOW": "127.0.0.1"}
-"""The plane may tell receivers on this machine."""
-
-
-@pytest.fixture(scope="session")
-def live_plane() -> Iterator[ControlPlane]:
-    """A whole control plane with servers of its own: web, worker and beat as real processes."""
-    with (
-        temporary_home() as home,
-        ControlPlane(home, database_url="", redis_url="", durable=False, say=print, extra=OUTSIDE) as plane,
-    ):
-        yield plane
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -31,8 +31,8 @@ def test_a_stranger_is_told_to_sign_in(client, method, path):
 
 @pytest.mark.parametrize(("method", "path"), [case for case in operations() if case[0] == "post"])
 def test_a_viewer_writes_nothing_and_hears_which_role_may(asking_as, method, path):
-    body = {"name": "x", "launcher": "h", "nodes_wanted": 1, "mode": "ask", "text": "t", "sentence": "s", "reason": "r", "approval": 1,
-            "kind": "k", "check": "c", "run": "demo", "answer": "a",
+    body = {"name": "x", "launcher": "h", "nodes_wanted": 1, "mode": "ask", "text": "t", "sentence": "s", "reason": "r",
+            "approval": 1, "kind": "k", "check": "c", "run": "demo", "answer": "a",
             "url": "u", "minutes": 1, "enabled": True, "steps": []}  # fmt: skip
     answer = asking_as("viewer").post(path.removeprefix("/api/v1/"), **body)
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")

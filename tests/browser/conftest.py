@@ -101,7 +101,7 @@ class Server:
         self.process.wait(10)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(django_db_setup, django_db_blocker):
     running = Server()
     with django_db_blocker.unblock():

@@ -92,5 +92,7 @@ def test_what_was_saved_before_is_left_alone_by_both(cluster, monkeypatch):
 
 
 def test_a_fault_that_nobody_knows_is_refused_with_those_that_exist():
-    with pytest.raises(Invalid, match="“flood” is not one of crash, hang, node-loss, frozen, slow, nan, limbo, storage"):
+    with pytest.raises(
+        Invalid, match="“flood” is not one of crash, hang, node-loss, frozen, slow, nan, limbo, storage"
+    ):
         parse("crash,flood")

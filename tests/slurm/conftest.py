@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("slurm"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
     """Four idle nodes; skips where Slurm is not installed."""
     if slurm_lab.missing():

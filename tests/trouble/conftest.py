@@ -1,4 +1,4 @@
-"""One control plane and five agents for the whole session; each story launches a run of its own."""
+"""One control plane and five agents for all stories; each story launches a run of its own."""
 
 import pytest
 
@@ -7,16 +7,19 @@ from tests.trouble.serving import Serving
 from tests.trouble.world import Yard
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane():
-    """A control plane of which a test may stop parts, or kill all; it is left running."""
+    """A control plane of which a test may stop parts, or kill all; it is left running.
+
+    It ends with the last story: an idle one costs the tests after it a tenth of a core.
+    """
     with temporary_home() as home:
         running = Serving(home)
         yield running
         running.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def yard(plane):
     told = plane.told
     made = Yard(plane, enrol=told["enrol"], api=told["api"])

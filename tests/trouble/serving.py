@@ -18,6 +18,8 @@ import psutil
 from controlplane.embedded.plane import ROOT, ControlPlane
 
 GONE_S = 20.0
+MANY_STORIES = {"MIDDLEWATCH_RUNS_AT_ONCE": "1000"}
+"""Each story is a run of its own, and all of them break within minutes: here that is no storm."""
 OF_THIS_TEST_RUN = ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
 
 
@@ -90,7 +92,7 @@ class Serving:
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in OF_THIS_TEST_RUN}
-        return {**kept, "MIDDLEWATCH_HOME": str(self.home / "control")}
+        return {**kept, **MANY_STORIES, "MIDDLEWATCH_HOME": str(self.home / "control")}
 
 
 def main(home: Path) -> None:
