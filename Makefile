@@ -4,7 +4,7 @@
 ARGS ?=
 BENCH ?= $(sort $(wildcard bench/*.py))
 TESTS ?=
-WORKERS ?= 3
+WORKERS ?= 4
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 PACKAGES := controlplane agents/wire/middlewatch_wire agents/node/middlewatch_agent
