@@ -8,7 +8,8 @@ other. Who tells more than one stream in one transaction goes in the order
 incident, run, fleet.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -24,9 +25,9 @@ ACTOR_KINDS = frozenset({"person", "runbook", "detector", "agent", "system"})
 MAX_SENTENCE = 20_000
 KINDS = frozenset(Kind)
 
-_NEXT_NUMBER = """
-    INSERT INTO chronicle_stream AS stream (name, last_number) VALUES (%s, 1)
-    ON CONFLICT (name) DO UPDATE SET last_number = stream.last_number + 1
+_LAST_NUMBER = """
+    INSERT INTO chronicle_stream AS stream (name, last_number) VALUES (%s, %s)
+    ON CONFLICT (name) DO UPDATE SET last_number = stream.last_number + %s
     RETURNING id, last_number
 """
 
@@ -61,7 +62,7 @@ def tell(
     )  # fmt: skip
     try:
         with transaction.atomic():
-            _append(stream, entry)
+            _append(stream, [entry])
     except IntegrityError:
         told = _told(key)
         if told is None:
@@ -69,6 +70,57 @@ def tell(
         return told
     live.touch(stream, region=registry.CHRONICLE, urgent=True)
     return entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """What `tell` takes, kept until it is told."""
+
+    kind: str
+    sentence: str
+    at: datetime
+    actor_kind: str
+    actor: str = ""
+    data: Mapping[str, Any] | None = None
+    key: str | None = None
+
+
+def tell_all(stream: str, sentences: Sequence[Sentence], *, now: datetime) -> None:
+    """Append sentences to one stream in their order, as `tell` would each, by a handful of queries in all."""
+    fresh = _fresh(sentences)
+    entries = [_entry(one, now) for one in fresh]
+    if not entries:
+        return
+    try:
+        with transaction.atomic():
+            _append(stream, entries)
+    except IntegrityError:  # one of the keys was told elsewhere at this moment
+        for one in fresh:
+            tell(stream, one.kind, one.sentence, at=one.at, now=now, actor_kind=one.actor_kind, actor=one.actor,
+                 data=one.data, key=one.key)  # fmt: skip
+        return
+    live.touch(stream, region=registry.CHRONICLE, urgent=True)
+
+
+def _fresh(sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Leave out those whose key was told before, or stands twice among them."""
+    keys = [one.key for one in sentences if one.key is not None]
+    told = set(Entry.objects.filter(key__in=keys).values_list("key", flat=True)) if keys else set()
+    fresh = []
+    for one in sentences:
+        if one.key is None or one.key not in told:
+            fresh.append(one)
+            told.add(one.key)
+    return fresh
+
+
+def _entry(one: Sentence, now: datetime) -> Entry:
+    sentence = _storable(one.sentence)
+    _check(one.kind, one.actor_kind, sentence)
+    return Entry(
+        happened_at=one.at, recorded_at=now, kind=one.kind, sentence=sentence, actor_kind=one.actor_kind,
+        actor=one.actor, data=dict(one.data or {}), key=one.key,
+    )  # fmt: skip
 
 
 def correct(wrong: Entry, sentence: str, *, now: datetime, actor: str, key: str | None = None) -> Entry:
@@ -107,8 +159,10 @@ def _told(key: str | None) -> Entry | None:
     return Entry.objects.filter(key=key).first() if key is not None else None
 
 
-def _append(stream: str, entry: Entry) -> None:
+def _append(stream: str, entries: Sequence[Entry]) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(_NEXT_NUMBER, [stream])
-        entry.stream_id, entry.number = cursor.fetchone()
-    entry.save(force_insert=True)
+        cursor.execute(_LAST_NUMBER, [stream, len(entries), len(entries)])
+        stream_id, last = cursor.fetchone()
+    for number, entry in enumerate(entries, start=last - len(entries) + 1):
+        entry.stream_id, entry.number = stream_id, number
+    Entry.objects.bulk_create(entries)

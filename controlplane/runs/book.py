@@ -9,9 +9,12 @@ wait for each other in a circle.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from controlplane.chronicle import actions as chronicle
+from controlplane.chronicle.actions import Sentence
 
 _ORDER = {"incident": 0, "run": 1, "fleet": 2}
 
@@ -23,7 +26,7 @@ class Book:
     now: datetime
     actor_kind: str = "system"
     actor: str = ""
-    _waiting: list[tuple[str, str, str, dict[str, Any]]] = field(default_factory=list)
+    _waiting: list[tuple[str, Sentence]] = field(default_factory=list)
 
     def tell(
         self,
@@ -38,19 +41,19 @@ class Book:
         actor: str = "",
     ) -> None:
         """Keep one sentence for `write`; without `at` it happened now, without an actor it is the book's."""
-        if actor_kind:
-            who = {"actor_kind": actor_kind, "actor": actor}
-        else:
-            who = {"actor_kind": self.actor_kind, "actor": self.actor}
-        self._waiting.append((stream, kind, sentence, {"at": at or self.now, "data": data, "key": key, **who}))
+        who = (actor_kind, actor) if actor_kind else (self.actor_kind, self.actor)
+        kept = Sentence(
+            kind=str(kind), sentence=sentence, at=at or self.now, actor_kind=who[0], actor=who[1], data=data, key=key
+        )
+        self._waiting.append((stream, kept))
 
     def write(self) -> None:
         """Tell everything kept so far, streams in the order incident, run, fleet."""
         waiting, self._waiting = self._waiting, []
-        for stream, kind, sentence, details in sorted(waiting, key=_place):
-            chronicle.tell(stream, str(kind), sentence, now=self.now, **details)
+        for stream, told in groupby(sorted(waiting, key=_place), key=itemgetter(0)):
+            chronicle.tell_all(stream, [sentence for _, sentence in told], now=self.now)
 
 
-def _place(entry: tuple[str, str, str, dict[str, Any]]) -> tuple[int, str]:
-    subject = entry[0].partition(":")[0]
-    return _ORDER.get(subject, len(_ORDER)), entry[0]
+def _place(kept: tuple[str, Sentence]) -> tuple[int, str]:
+    subject = kept[0].partition(":")[0]
+    return _ORDER.get(subject, len(_ORDER)), kept[0]

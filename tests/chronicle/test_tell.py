@@ -7,6 +7,7 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 
 from controlplane.chronicle import actions, queries
+from controlplane.chronicle.actions import Sentence, tell_all
 from controlplane.chronicle.models import Entry, Stream
 from controlplane.domain.errors import Invalid
 
@@ -150,3 +151,19 @@ def test_a_sentence_that_cannot_be_is_refused_by_field(more, field):
         tell(**more)
     assert caught.value.field == field
     assert Entry.objects.count() == 0
+
+
+def sentence(text, key=None):
+    return Sentence(kind="note", sentence=text, at=NOW, actor_kind="system", key=key)
+
+
+@pytest.mark.django_db
+def test_sentences_told_together_are_numbered_in_order_and_each_key_once(django_assert_max_num_queries):
+    tell_all("run:demo", [sentence("one", "a"), sentence("two")], now=NOW)
+    with django_assert_max_num_queries(5):
+        told = [sentence("again", "a"), *[sentence(f"more {number}", f"k{number}") for number in range(20)]]
+        tell_all("run:demo", [*told, sentence("twice", "k3")], now=NOW)
+    kept = list(Entry.objects.order_by("number").values_list("number", "sentence"))
+    assert kept == [(1, "one"), (2, "two"), *[(number + 3, f"more {number}") for number in range(20)]]
+    tell_all("run:demo", [sentence("again", "a")], now=NOW)
+    assert Entry.objects.count() == 22
