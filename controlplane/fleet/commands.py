@@ -100,17 +100,21 @@ def lease_commands(node: str, now: datetime) -> list[Command]:
 
 
 _HAND_OUT = """
+    WITH waiting AS MATERIALIZED (
+        SELECT command.id FROM fleet_command AS command JOIN fleet_node AS node ON node.id = command.node_id
+        WHERE node.name = %(node)s AND command.state IN ('pending', 'leased', 'running') AND command.deadline > %(now)s
+            AND (command.leased_until IS NULL OR command.leased_until <= %(now)s)
+        ORDER BY command.created_at LIMIT %(most)s FOR UPDATE OF command SKIP LOCKED
+    )
     UPDATE fleet_command SET leased_until = %(until)s, lease_count = lease_count + 1,
         state = CASE WHEN state = 'pending' THEN 'leased' ELSE state END
-    WHERE id IN (
-        SELECT waiting.id FROM fleet_command AS waiting JOIN fleet_node AS node ON node.id = waiting.node_id
-        WHERE node.name = %(node)s AND waiting.state IN ('pending', 'leased', 'running') AND waiting.deadline > %(now)s
-            AND (waiting.leased_until IS NULL OR waiting.leased_until <= %(now)s)
-        ORDER BY waiting.created_at LIMIT %(most)s FOR UPDATE OF waiting SKIP LOCKED
-    )
-    RETURNING *
+    FROM waiting WHERE fleet_command.id = waiting.id
+    RETURNING fleet_command.*
 """
-"""`handable` of one node under a lease, in one statement: a fleet that is asked at once waits for this alone."""
+"""`handable` of one node under a lease, in one statement: a fleet that is asked at once waits for this alone.
+
+Materialized, for a plan may run a sub-select again for each row, and its limit would hold for none.
+"""
 
 
 def record_result(command_id: str | UUID, data: Mapping[str, Any], now: datetime, *, node: str = "") -> Command:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.trouble.world import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("away")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("away"), pytest.mark.timeout(300)]
 
 AWAY_S = 60.0
 JUDGED_S = 5.0
