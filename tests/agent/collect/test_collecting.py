@@ -87,6 +87,7 @@ def test_ranks_whose_servers_take_the_question_and_never_answer_cost_the_budget_
             mute.bind(path)
             mute.listen()
             os.kill(node.pid(rank), signal.SIGSTOP)
+        wait_for(lambda: all(rank.state == "T" for rank in node.living()))
         began = time.monotonic()
         outcome = ask(node, budget_s=1.0)
     assert time.monotonic() - began < 1.0 + 0.6
