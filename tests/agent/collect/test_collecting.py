@@ -134,7 +134,8 @@ def test_a_rank_without_hooks_is_read_from_outside(node):
 
 
 def test_ranks_of_other_attempts_and_dead_ones_are_not_asked(node):
-    node.run("")
+    node.configure("")
+    node.start(nodes=("n01",))
     node.exited()
     assert ask(node).data == {"ranks": {}}
     assert ask(node, attempt=2).data == {"ranks": {}}
