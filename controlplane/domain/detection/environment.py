@@ -7,12 +7,12 @@ to know first when the next thing goes wrong. Training on is the acknowledgement
 from collections.abc import Mapping
 
 from controlplane.domain.detection.launch_state import Launched, LaunchState, Standing
+from controlplane.domain.detection.launch_words import KLASS, over
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import RunState
 from controlplane.domain.findings import Evidence, Finding, Stage
 
 DETECTOR = "D-15"
-KLASS = "environment_drift"
 MAX_TOLD = 8
 
 DELIBERATE = frozenset({"git", "commit", "image", "config", "args", "branch", "data"})
@@ -34,7 +34,7 @@ def look(state: RunState, policy: RunPolicy, now: float) -> list[Finding]:
     standing = record.drift
     if not changed:
         record.drift = None
-        return [] if standing is None else [_over(state.run, record, standing, now)]
+        return [] if standing is None else [over(state.run, standing, DETECTOR, _why_over(state.run, record), now)]
     if standing is None:
         standing = record.drift = Standing(key=f"{state.run}/environment/{launched.attempt}", began=now)
     return [_finding(state.run, record, standing, changed)]
@@ -86,18 +86,7 @@ def _words(name: str, before: str, after: str) -> str:
     return f"{name} was {before or 'not there'} and is {after or 'not there'}"
 
 
-def _over(run: str, record: LaunchState, standing: Standing, now: float) -> Finding:
+def _why_over(run: str, record: LaunchState) -> str:
     trained = record.proven_attempt == record.now.attempt
     why = "trains with what was changed" if trained else f"is launched again as attempt {record.proven_attempt} was"
-    return Finding(
-        key=standing.key,
-        detector=DETECTOR,
-        klass=KLASS,
-        stage=Stage.CLEARED,
-        entity="workload",
-        began=standing.began,
-        at=now,
-        run=run,
-        severity="info",
-        sentence=f"run {run} {why}",
-    )
+    return f"run {run} {why}"

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from math import isclose
 
 from controlplane.domain.detection.launch_state import Launched, Standing
+from controlplane.domain.detection.launch_words import KLASS, over
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import RunState
 from controlplane.domain.findings import Evidence, Finding, Stage
 
 DETECTOR = "D-16"
-KLASS = "environment_drift"
 TOLERANCE = 0.03
 """Counts differ a little by what they leave out, such as tied embeddings."""
 
@@ -27,7 +27,8 @@ def look(state: RunState, _policy: RunPolicy, now: float) -> list[Finding]:
     standing = state.launch.mismatch
     if not wrong:
         state.launch.mismatch = None
-        return [] if standing is None else [_over(state.run, standing, now)]
+        why = f"nothing of the launch of run {state.run} is known to be wrong any more"
+        return [] if standing is None else [over(state.run, standing, DETECTOR, why, now)]
     if standing is None:
         standing = Standing(key=f"{state.run}/launch/{launched.attempt}", began=now)
         state.launch.mismatch = standing
@@ -49,21 +50,6 @@ def _finding(run: str, launched: Launched, standing: Standing, wrong: list[str])
         sentence=f"the launch of run {run} does not add up: " + "; ".join(wrong),
         evidence=lines,
         facts={"kind": "launch", "launched": launched.attempt, "fingerprint": "launch", "cause": ""},
-    )
-
-
-def _over(run: str, standing: Standing, now: float) -> Finding:
-    return Finding(
-        key=standing.key,
-        detector=DETECTOR,
-        klass=KLASS,
-        stage=Stage.CLEARED,
-        entity="workload",
-        began=standing.began,
-        at=now,
-        run=run,
-        severity="info",
-        sentence=f"nothing of the launch of run {run} is known to be wrong any more",
     )
 
 
