@@ -184,7 +184,7 @@ def _against_peers(mine: SlowAttempt, times: Mapping[int, Times], policy: RunPol
     limit = max(policy.slow_rank_ratio * middle, middle + policy.slow_rank_z * spread)
     waits = _middle(given.wait_ms for given in times.values())
     return {
-        rank: Flag(ratio=value / middle, gain_ms=_own_gain(mine, rank, value, value - middle))
+        rank: Flag(ratio=value / middle, over_ms=value - middle, gain_ms=_own_gain(mine, rank, value, value - middle))
         for rank, value in compute.items()
         if value >= limit and _waits_less(times[rank].wait_ms, waits, value - middle)
     }
@@ -221,7 +221,8 @@ def _against_itself(
         known, ratio = mine.usual[rank], ratios[rank] / common
         spread = max(known.spread_ms / known.compute_ms, SPREAD_FLOOR)
         if ratio >= policy.slow_rank_ratio and ratio - 1 >= policy.slow_rank_z * spread:
-            found[rank] = Flag(ratio=ratio, gain_ms=(ratio - 1) * known.compute_ms)
+            over_ms = (ratio - 1) * known.compute_ms
+            found[rank] = Flag(ratio=ratio, over_ms=over_ms, gain_ms=over_ms)
     return found
 
 

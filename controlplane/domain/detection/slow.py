@@ -154,7 +154,9 @@ def _name(attempt: AttemptState, alarm: Alarm, cause: str, ranks: list[int], row
     if (cause, node) == (alarm.cause, alarm.node):
         return
     alarm.cause, alarm.node, alarm.ranks, alarm.named_at = cause, node, ranks, row[-1].at
-    alarm.growth = median(window.flagged[ranks[0]].ratio for window in row) - 1 if node else 0.0
+    flags = [window.flagged[ranks[0]] for window in row] if node else []
+    alarm.growth = median(flag.ratio for flag in flags) - 1 if flags else 0.0
+    alarm.over_s = median(flag.over_ms for flag in flags) / 1000 if flags else 0.0
 
 
 def look(state: RunState, policy: RunPolicy, _now: float) -> list[Finding]:

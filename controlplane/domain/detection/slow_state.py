@@ -64,6 +64,7 @@ class Alarm:
     ranks: list[int] = field(default_factory=list)
     node: str = ""
     growth: float = 0.0
+    over_s: float = 0.0
     named_at: float = 0.0
     windows: int = 0
     examined: bool = False
@@ -72,9 +73,13 @@ class Alarm:
 
 @dataclass(slots=True)
 class Flag:
-    """A rank that stood out in one window: by how much, and what explains it."""
+    """A rank that stood out in one window: by how much, and what explains it.
+
+    `ratio` and `over_ms` compare its compute time with what is expected of it beside its peers.
+    """
 
     ratio: float = 0.0
+    over_ms: float = 0.0
     gain_ms: float = 0.0
 
 

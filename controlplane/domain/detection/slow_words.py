@@ -68,9 +68,14 @@ def _why(alarm: Alarm) -> str:
 def _slow_rank(alarm: Alarm) -> str:
     others = f" and {len(alarm.ranks) - 1} more of its ranks" if len(alarm.ranks) > 1 else ""
     return (
-        f"rank {alarm.ranks[0]} on node {alarm.node}{others} computes {alarm.growth:.1%} longer than its peers "
-        "and waits least, so the others wait for it"
+        f"rank {alarm.ranks[0]} on node {alarm.node}{others} computes {alarm.over_s:.3g} s longer than its peers "
+        f"({_times(alarm.growth)}) and waits least, so the others wait for it"
     )
+
+
+def _times(growth: float) -> str:
+    """Compare with the peers: by a factor where a share would be beyond imagination."""
+    return f"{growth:.1%}" if growth <= 1 else f"{growth + 1:.1f} times as long"
 
 
 def _evidence(alarm: Alarm) -> tuple[Evidence, ...]:

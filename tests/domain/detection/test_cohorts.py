@@ -1,5 +1,7 @@
 """Who makes a slow run slow, and when nobody is named (methods 3, locate a)."""
 
+import re
+
 import pytest
 
 from tests.domain.detection.pace import COMPUTE_MS, Pace
@@ -23,9 +25,15 @@ def test_the_rank_that_computes_longest_and_waits_least_is_named_with_its_node_a
     pace.train(1, slower=LOST, compute={29: 0.06}, wait=WAITS)
     (line,) = pace.last.evidence
     assert (line.entity, line.weight) == ("node:n07", 4.0)
-    assert "rank 29 on node n07" in line.text
+    assert re.search(r"rank 29 on node n07 computes [56]\.\d+ s longer than its peers \([56]\.\d%\)", line.text)
     assert (pace.last.stage, pace.last.entity, pace.last.facts["places"]) == ("confirmed", "node:n07", {"29": "n07"})
     assert pace.last.facts["located"]
+
+
+def test_a_rank_that_computes_several_times_as_long_is_told_so_and_not_in_hundreds_of_percent():
+    pace = trained()
+    pace.train(3, slower=1.86, compute={29: 2.0}, wait={"all": 196_000})
+    assert re.search(r"computes 19\d s longer than its peers \(3\.0 times as long\)", pace.last.sentence)
 
 
 def test_of_48_ranks_the_one_that_is_five_percent_slower_stands_out_alone():
