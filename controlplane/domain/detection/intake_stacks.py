@@ -1,14 +1,21 @@
-"""Take in what agents collected on command: stacks, collective records, process states."""
+"""Take in what agents collected on command: stacks, collective records, process states.
+
+Of a stack its place is kept, in the words by which people see ranks grouped: the innermost
+frame alone is a library's, and differs between ranks that wait for the same.
+"""
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from controlplane.domain.detection import reading
 from controlplane.domain.detection.places import rank_of
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.state import MAX_RANKS, Member, RunState
+from controlplane.domain.diagnosis.stacks import MAX_LOOKED, place
 from controlplane.domain.signals import Signal
 
 MAX_GROUPS = 64
+_place = lru_cache(maxsize=128)(place)
 
 
 def stack(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
@@ -16,7 +23,7 @@ def stack(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     rank = rank_of(state, signal)
     if rank is None:
         return
-    found, frames = rank.collected, reading.names(signal.data, "frames", 1)
+    found, frames = rank.collected, reading.names(signal.data, "frames", MAX_LOOKED)
     found.at = max(found.at, signal.received)
     if reading.text(signal.data, "tool") == "proc":
         words = frames[0].split() if frames else []
@@ -24,7 +31,7 @@ def stack(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
         return
     answered = signal.data.get("ok") is True
     found.answered = answered or bool(found.answered)
-    found.frame = frames[0] if answered and frames else found.frame
+    found.place = _place(tuple(frames)) if answered and frames else found.place
 
 
 def collective(state: RunState, signal: Signal, _policy: RunPolicy) -> None:

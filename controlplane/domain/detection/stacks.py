@@ -156,15 +156,16 @@ def _behind(attempt: AttemptState) -> list[Evidence]:
 
 
 def _minority(asked: Mapping[int, RankState]) -> list[Evidence]:
-    frames = {number: rank.collected.frame for number, rank in asked.items() if rank.collected.frame}
-    if len(frames) < MINORITY_GROUP:
+    """Ranks of a large group that stand where few stand (methods 11.13), by the place that people see too."""
+    places = {number: rank.collected.place for number, rank in asked.items() if rank.collected.place}
+    if len(places) < MINORITY_GROUP:
         return []
-    standing = Counter(frames.values())
-    few = {number: asked[number] for number, frame in frames.items() if standing[frame] < MINORITY_SHARE * len(frames)}
-    if not few or len(few) >= MINORITY_SHARE * len(frames):
+    standing = Counter(places.values())
+    few = {number: asked[number] for number, place in places.items() if standing[place] < MINORITY_SHARE * len(places)}
+    if not few or len(few) >= MINORITY_SHARE * len(places):
         return []
-    first = frames[min(few)]
-    return _per_place(few, weights.MINORITY, f"stands apart from the others, in {first}", "minority")
+    first = places[min(few)]
+    return _per_place(few, weights.MINORITY, f"stands apart from the others: {first}", "minority")
 
 
 def _line(rank: RankState, entity: str, weight: float, text: str, kind: str) -> Evidence:

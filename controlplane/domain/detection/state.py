@@ -69,7 +69,7 @@ class Collected:
     at: float = 0.0
     answered: bool | None = None
     proc_state: str = ""
-    frame: str = ""
+    place: str = ""
 
 
 @dataclass(slots=True)

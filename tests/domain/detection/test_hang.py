@@ -111,6 +111,20 @@ def test_a_minority_of_a_large_group_is_named_but_does_not_confirm():
     assert (stage.last("hang").stage, stage.last("hang").entity) == (Sure.SUSPECT, "node:n7")
 
 
+def test_ranks_that_wait_for_the_same_stand_together_whatever_line_of_a_library_they_are_in():
+    stage = trained(20.0, nodes=12)
+    stage.wait(60)
+    for rank in range(12):
+        where = ["all_reduce (torch/distributed/distributed_c10d.py:2806)", "step (train.py:40)"]
+        inner = [f"wait (threading.py:{300 + rank})", *where] if rank != 7 else ["read (reader.py:9)"]
+        stage.rank("rank.stack", rank, tool="py-spy", ok=True, frames=inner)
+    stage.sweep()
+    apart = [line for line in stage.last("hang").evidence if line.kind == "minority"]
+    assert [(line.entity, line.text) for line in apart] == [
+        ("node:n7", "rank 7 on n7 stands apart from the others: stands in read (reader.py:9)")
+    ]
+
+
 def test_a_suspicion_that_passes_by_itself_is_cleared_and_teaches_patience():
     stage = trained(30.0)
     stage.wait(90)
