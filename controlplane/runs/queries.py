@@ -2,10 +2,13 @@
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from controlplane.domain.detection import unrecognised as kinds
 from controlplane.domain.detection.policy import RunPolicy
-from controlplane.domain.detection.run import RunMachine
+from controlplane.domain.detection.run import SNAPSHOT_VERSION, RunMachine
+from controlplane.domain.detection.unrecognised import Unrecognised
 from controlplane.domain.detection.view import RunView
 from controlplane.domain.errors import NotFound
+from controlplane.runs.machines import FLEET, machine_name
 from controlplane.runs.models import Attempt, AttemptState, Machine, Run, RunState
 
 FINAL = (RunState.STOPPED, RunState.COMPLETED)
@@ -51,3 +54,11 @@ def view(run: Run) -> RunView | None:
     if machine is None or not machine.snapshot:
         return None
     return RunMachine.restore(machine.snapshot, policy(run), run.name).view()
+
+
+def unrecognised(run: Run | None) -> list[Unrecognised]:
+    """Return what no signature knows and looks like trouble, said by the run's nodes (None: by any), newest first."""
+    name = FLEET if run is None else machine_name(run)
+    rows = Machine.objects.filter(name=name, snapshot__version=SNAPSHOT_VERSION)
+    held = rows.values_list("__".join(("snapshot", *kinds.PATH)), flat=True).first()
+    return kinds.of_snapshot(held) if held else []

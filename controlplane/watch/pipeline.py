@@ -24,6 +24,7 @@ from controlplane.fleet import queries as fleet
 from controlplane.incidents import actions as incidents
 from controlplane.incidents import queries as incident_queries
 from controlplane.incidents.models import Incident
+from controlplane.live import actions as live
 from controlplane.runbooks import actions as runbooks
 from controlplane.runbooks import engine
 from controlplane.runbooks.queries import live_of
@@ -42,6 +43,8 @@ from controlplane.watch.sweeping import CHUNK, sweep
 log = logging.getLogger(__name__)
 
 ATTEMPTS_KNOWN = 50
+LINES = frozenset({"node.log", "rank.log"})
+"""Kinds that may hold what no signature knows, which the run's page counts."""
 
 memory: Memory[RunMachine] = Memory()
 
@@ -171,6 +174,8 @@ def _project(run: Run, signals: Sequence[Signal], now: datetime, book: Book, *, 
         checkpoints.apply(run, signals, book)
         runs.note_cancelled(run, fleet_actions.note_jobs(run.name, signals), now, book)
         results.record(signals, now, book)
+    if any(signal.kind in LINES for signal in signals):
+        live.touch(f"run:{run.name}", urgent=False)
 
 
 def _observe(

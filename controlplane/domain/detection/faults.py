@@ -7,7 +7,7 @@ merged as spans of the sender's clock, and the newest by that clock names the pl
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from controlplane.domain.detection import counters, reading
+from controlplane.domain.detection import counters, reading, unrecognised
 from controlplane.domain.detection.hardware_state import (
     MAX_BURSTS,
     MAX_FAULTS,
@@ -15,13 +15,11 @@ from controlplane.domain.detection.hardware_state import (
     MAX_MACHINES,
     MAX_PIDS,
     MAX_UNITS,
-    MAX_UNKNOWN,
     Fault,
     HardwareState,
     Machine,
     Slot,
     Tenant,
-    Unknown,
 )
 from controlplane.domain.signals import Signal
 from controlplane.domain.signatures.match import Match, channel_of, matches, pci
@@ -167,7 +165,7 @@ def _log(record: HardwareState, machine: Machine, signal: Signal) -> None:
     source, text = reading.text(signal.data, "source"), signal.data.get("text")
     for match in matches(channel_of(signal.kind, source), text if isinstance(text, str) else ""):
         if match.signature is None:
-            _count(record, match, signal)
+            unrecognised.count(record.unknown, match, signal)
         else:
             gpu, slot = _gpu(machine, match)
             _line(record, match.signature, match, signal, gpu=gpu, slot=slot, tenant=_tenant(machine, match.pid))
@@ -223,7 +221,7 @@ def _rank_log(record: HardwareState, _machine: Machine, signal: Signal) -> None:
         if match.signature is not None and signal.rank is not None:
             note(record, match.signature, signal, rank=signal.rank, said=match.said, mild=match.mild)
         elif match.signature is None:
-            _count(record, match, signal)
+            unrecognised.count(record.unknown, match, signal)
 
 
 def _exited(record: HardwareState, _machine: Machine, signal: Signal) -> None:
@@ -240,18 +238,6 @@ def _scheduler(record: HardwareState, _machine: Machine, signal: Signal) -> None
     for match in matches(SCHEDULER, reading.text(signal.data, "reason")):
         if match.signature is not None and node:
             note(record, match.signature, signal, node=node, said=match.said)
-
-
-def _count(record: HardwareState, match: Match, signal: Signal) -> None:
-    """Count what no row knows, once for each moment of one sender's clock."""
-    if match.unknown not in record.unknown and len(record.unknown) >= MAX_UNKNOWN:
-        return
-    seen = record.unknown.setdefault(match.unknown, Unknown())
-    if signal.at_ms == seen.last_ms and signal.node == seen.node and match.said == seen.said:
-        return
-    seen.count += 1
-    if signal.received >= seen.last_at:
-        seen.node, seen.last_at, seen.last_ms, seen.said = signal.node, signal.received, signal.at_ms, match.said
 
 
 def _health(record: HardwareState, machine: Machine, signal: Signal) -> None:

@@ -250,11 +250,3 @@ def _reboots(state: RunState, scope: Scope, since: float) -> list[Evidence]:
         for name, machine in state.hardware.machines.items()
         if scope.has(name) and (booted := [at for at in machine.reboots if at >= since])
     ]
-
-
-def unknown_signatures(record: HardwareState) -> list[dict[str, Any]]:
-    """Give what looks like trouble and is in no row: for people to read and the table to learn."""
-    return [
-        {"name": name, "count": seen.count, "node": seen.node, "last_at": seen.last_at, "said": seen.said}
-        for name, seen in sorted(record.unknown.items(), key=lambda pair: -pair[1].count)
-    ]

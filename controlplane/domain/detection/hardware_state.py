@@ -16,7 +16,6 @@ MAX_UNITS = 8
 MAX_GPUS = 64
 MAX_PIDS = 64
 MAX_NICS = 64
-MAX_UNKNOWN = 64
 MAX_MACHINES = 16_384
 
 
@@ -108,10 +107,12 @@ class Machine:
 
 @dataclass(slots=True)
 class Unknown:
-    """Lines that look like trouble and are in no row of the table: counted, shown, never acted on."""
+    """A kind of line that looks like trouble and is in no row of the table; `node` said it last."""
 
     count: int = 0
     node: str = ""
+    nodes: list[str] = field(default_factory=list)
+    first_at: float = 0.0
     last_at: float = 0.0
     last_ms: int = -1
     said: str = ""

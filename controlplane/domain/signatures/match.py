@@ -16,6 +16,9 @@ TAIL_CHARS = 6144
 MAX_LINES = 64
 LINE_CHARS = 1024
 SAID_CHARS = 160
+KIND_CHARS = 80
+LINE = " line"
+"""In the name of an unknown line, after who said it; a code has no such word."""
 
 _CODE = re.compile(r"\b(s?xid) ?\(([^)]{1,24})\):? ?([0-9]{1,6})\b")
 _PID = re.compile(r"\bpid[= ]'?([0-9]{1,9})\b")
@@ -24,6 +27,7 @@ _TASK = re.compile(r"\btask=([^,]{1,32}),pid=([0-9]{1,9})\b")
 _PROCESS = re.compile(r"([\w./-]{1,32})[\[:]([0-9]{1,9})\b")
 _UNIT = re.compile(r"gpc ([0-9]{1,3}), tpc ([0-9]{1,3})")
 _MILD = re.compile(r"\bnon-?fatal\b")
+_DIGIT = re.compile(r"[0-9]")
 _TROUBLE = re.compile(r"error|fail|fatal|panic|timed? ?out|not respond|abort")
 
 
@@ -32,7 +36,8 @@ class Match:
     """A line and the signature that it carries, with the names that the line gives.
 
     `place` is the PCI address of a GPU or switch, or the name of a network port. `mild`
-    means that the line calls itself not fatal. An unknown one has no signature, only `unknown`.
+    means that the line calls itself not fatal. An unknown one has no signature, only `unknown`:
+    its code, or who spoke and the words without those that hold a number.
     """
 
     said: str
@@ -87,7 +92,7 @@ def match_line(channel: str, line: str) -> Match | None:
         where = signature.pattern.search(low) if signature.pattern is not None else None
         if signature.pattern is None or where is not None:
             return _worded(signature, line, low, "" if where is None else where.groupdict().get("port") or "")
-    return Match(said=_said(line), unknown=f"{channel} line") if channel and _TROUBLE.search(low) else None
+    return Match(said=_said(line), unknown=_kind(channel, line)) if channel and _TROUBLE.search(low) else None
 
 
 def pci(address: str) -> str:
@@ -141,6 +146,14 @@ def _who(low: str) -> tuple[int | None, str]:
     return None, ""
 
 
+def _kind(channel: str, line: str) -> str:
+    """Name a line by its words, so that one that differs in numbers alone is the same."""
+    words = " ".join("#" if _DIGIT.search(word) else word for word in _said(line).split())
+    return f"{channel}{LINE}: {words[:KIND_CHARS]}"
+
+
 def _said(line: str) -> str:
-    words = " ".join(line.split())
+    """Shorten a line for people; what a screen would not show, or show elsewhere, becomes a gap."""
+    shown = line if line.isprintable() else "".join(sign if sign.isprintable() else " " for sign in line)
+    words = " ".join(shown.split())
     return words if len(words) <= SAID_CHARS else f"{words[: SAID_CHARS - 1].rstrip()}…"

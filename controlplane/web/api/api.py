@@ -9,7 +9,19 @@ from ninja import NinjaAPI, Router
 
 from controlplane.access.policy import may, role_of
 from controlplane.domain.access.policy import LEAST_ROLE
-from controlplane.web.api import docs, errors, events, executions, guards, incidents, nodes, notify, runbooks, runs
+from controlplane.web.api import (
+    docs,
+    errors,
+    events,
+    executions,
+    guards,
+    incidents,
+    nodes,
+    notify,
+    runbooks,
+    runs,
+    unrecognised,
+)
 from controlplane.web.api.auth import BEARER, SESSION, person
 from controlplane.web.api.schemas import Me
 
@@ -60,6 +72,7 @@ _ROUTERS = {
     "/events": events.router,
     "/notify": notify.router,
     "/guards": guards.router,
+    "/unrecognised": unrecognised.router,
 }
 
 

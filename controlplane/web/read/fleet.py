@@ -13,7 +13,7 @@ from controlplane.runs.models import Attempt, Run, RunState
 from controlplane.web.present import cost, fleet, spark, words
 from controlplane.web.present import incident as present_incident
 from controlplane.web.present import run as present_run
-from controlplane.web.read import account, series
+from controlplane.web.read import account, series, unrecognised
 from controlplane.web.read.incident import newest_execution, progress_of
 
 SPARK_POINTS = 60
@@ -39,6 +39,7 @@ def state(now: datetime) -> dict[str, Any]:
         "counts": fleet.counts(every),
         "spares": f"{words.plural(len(nodes.spares()), 'spare')} left",
         "base_url": settings.BASE_URL,
+        **unrecognised.shown(None),
         "now": now,
     }
 

@@ -18,7 +18,7 @@ from controlplane.web.present import badges, buttons, words
 from controlplane.web.present import run as present
 from controlplane.web.present.buttons import May
 from controlplane.web.present.ranks import CELL, GAP, PER_ROW, heat_cells, heat_words, rank_lines
-from controlplane.web.read import account, series
+from controlplane.web.read import account, series, unrecognised
 from controlplane.web.read.fleet import halts
 
 MAX_CHECKPOINTS = 12
@@ -54,6 +54,7 @@ def state(run: Run, now: datetime) -> dict[str, Any]:
         "attempts": [(row, badges.of(badges.ATTEMPT, row.state)) for row in attempts],
         "ranks": rank_lines(view) if view else [],
         **_heat(view),
+        **unrecognised.shown(run),
         "acts_signature": signature(run, saving.living(run)),
         "now": now,
     }

@@ -5,9 +5,10 @@ import pytest
 from controlplane.domain.detection import hardware
 from controlplane.domain.detection.hardware import fleet_scope
 from controlplane.domain.detection.hardware_rules import forgive
-from controlplane.domain.detection.hardware_state import MAX_FAULTS, MAX_UNKNOWN, HardwareState
+from controlplane.domain.detection.hardware_state import MAX_FAULTS, HardwareState
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.detection.run import RunMachine
+from controlplane.domain.detection.unrecognised import MAX_KINDS, listed
 from controlplane.domain.diagnosis.diagnose import diagnose
 from controlplane.domain.findings import Stage as Sure
 from tests.domain.stage import T0, Stage
@@ -56,6 +57,10 @@ def crash(stage, rank, message="CUDA error: unspecified launch failure"):
 
 def faults(stage):
     return [item for item in stage.log if item.klass == "gpu_fault"]
+
+
+def shown(stage):
+    return {one.name: one for one in listed(stage.machine._state.hardware.unknown)}
 
 
 def verdict(stage):
@@ -337,14 +342,37 @@ def test_an_empty_list_of_gpus_says_nothing():
 
 def test_what_no_row_knows_is_counted_and_shown_and_never_acted_on():
     stage = training()
-    for number in range(3 * MAX_UNKNOWN):
-        xid(stage, "n1", 500 + number)
     xid(stage, "n1", 500)
-    stage.wait(2)
-    shown = hardware.unknown_signatures(stage.machine._state.hardware)
+    stage.wait(7)
+    xid(stage, "n2", 500)
+    seen = shown(stage)["xid 500"]
     assert faults(stage) == []
-    assert len(shown) == MAX_UNKNOWN
-    assert (shown[0]["name"], shown[0]["node"]) == ("xid 500", "n1")
+    assert (seen.count, seen.nodes, seen.node, seen.last_at - seen.first_at) == (2, 2, "n2", 7)
+
+
+def test_lines_that_differ_in_numbers_alone_are_one_kind_and_what_no_screen_shows_becomes_a_gap():
+    stage = training()
+    for number in range(3):
+        log(stage, "n1", f"frobnicator {number}: fatal\x1b[31m error at 0x{number}f\u202e")
+        stage.wait(1)
+    (seen,) = shown(stage).values()
+    assert (seen.name, seen.count) == ("machine line: frobnicator # fatal # error at #", 3)
+    assert seen.said == "frobnicator 2: fatal [31m error at 0x2f"
+
+
+def test_a_flood_of_unknown_lines_is_counted_together_and_hides_no_unknown_code():
+    stage = training()
+    for number in range(3 * MAX_KINDS):
+        log(stage, "n1", f"error of {'x' * number}")
+    xid(stage, "n1", 500)
+    kinds = shown(stage)
+    assert len(kinds) == MAX_KINDS + 2
+    assert kinds["other lines"].count == 2 * MAX_KINDS
+    assert kinds["xid 500"].count == 1
+    stage.now += 90_000
+    log(stage, "n1", "error after a day")
+    assert "machine line: error after a day" in shown(stage)
+    assert len(shown(stage)) == MAX_KINDS + 2
 
 
 def test_a_flood_of_faults_is_bounded_and_keeps_the_gravest():
