@@ -3,6 +3,7 @@
 import hashlib
 import json
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,13 @@ def test_no_token_and_no_password_is_ever_inside(context):
 )
 def test_what_looks_like_a_secret_is_blackened(line):
     assert b"abcdefgh" not in bundle.blackened(line.encode(), b"")
+
+
+@pytest.mark.parametrize("hostile", [b"a", b"://", b"token ", b"authorization: ", b"bearer  "])
+def test_a_long_line_of_a_stranger_does_not_hold_the_agent_up(hostile):
+    line, began = hostile * (20_000 // len(hostile)), time.thread_time()
+    assert b"abcdefgh" not in bundle.blackened(line + b" token=abcdefgh", b"")
+    assert time.thread_time() - began < 1.0
 
 
 def test_a_full_bundle_and_an_unreadable_file_are_named(context, monkeypatch):

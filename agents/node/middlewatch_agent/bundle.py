@@ -36,11 +36,15 @@ MAX_WHY = 300
 MAX_LEFT_OUT = 64
 CONTENTS = "contents.txt"
 _SECRET = re.compile(
-    rb"""(?ix) ( (?:[a-z0-9_-]*(?:token|passw(?:or)?d|secret|api[_-]?key|access[_-]?key)["']?\s*[=:]\s*["']?)
-               | (?:authorization["']?\s*[:=]\s*["']?(?:bearer|basic)?\s*) | (?:bearer\s+) | (?:://[^/\s:@]+:) )
+    rb"""(?ix) ( (?:(?:token|passw(?:or)?d|secret|api[_-]?key|access[_-]?key)["']?\s{0,9}[=:]\s{0,9}["']?)
+               | (?:authorization["']?\s{0,9}[:=]\s{0,9}["']?(?:(?:bearer|basic)\s{1,9})?) | (?:bearer\s{1,9})
+               | (?:://[^/\s:@]{1,99}:) )
         [^\s"'@,;]{4,}"""
 )
-"""Words that are followed by a secret, and the secret."""
+"""Words that are followed by a secret, and the secret.
+
+Each part before the secret is bounded: logs are a stranger's, and while a pattern backtracks the whole agent stands still.
+"""
 
 Part = tuple[str, Callable[[], bytes]]
 
