@@ -12,6 +12,12 @@ ENV = environment()
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 POOL = {"min_size": 0, "max_size": 12, "timeout": 5, "reconnect_timeout": 5, "max_idle": 120}
+STANDSTILL_S = 10
+"""A transaction that asks nothing for so long is ended by the database, and its locks go to those who wait.
+
+No program of ours thinks for so long between two statements; one that was frozen does. A COPY of
+ingest is a statement under way and never counts as standing still.
+"""
 
 
 def database(url: str) -> dict[str, object]:
@@ -20,9 +26,12 @@ def database(url: str) -> dict[str, object]:
     Connections come from a pool: under ASGI each request has its own thread,
     so connections kept by thread would be opened anew and pile up. Short
     time-outs let a process find its way back soon after the server was away.
+    `options` of the address stand behind ours, and so win.
     """
     parts = urlsplit(url)
     options: dict[str, object] = dict(parse_qsl(parts.query))
+    own = f"-c idle_in_transaction_session_timeout={STANDSTILL_S * 1000}"
+    options["options"] = f"{own} {options.get('options', '')}".rstrip()
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": parts.path.lstrip("/") or "middlewatch",

@@ -1,7 +1,7 @@
 """Settings of a replay: the pipeline alone, on a database of its own, with nobody looking on.
 
 No pages are installed, so the live layer has nobody to render for and sends nothing;
-nothing here needs Redis or a secret.
+nothing here needs Redis or a secret. Nobody waits for its locks either, so it may think for long.
 """
 
 from controlplane.settings.base import *  # noqa: F403
@@ -25,5 +25,6 @@ LOGGING = configure("ERROR", LogFormat.AUTO)
 _options = DATABASES["default"]["OPTIONS"]
 assert isinstance(_options, dict)  # noqa: S101
 _options.pop("pool", None)
+_options.pop("options", None)
 DATABASES["default"]["CONN_MAX_AGE"] = None
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = False

@@ -2,8 +2,10 @@
 
 A task never waits and owns nothing. Losing one costs a sweep; running one twice
 costs a look at a lease. Who was knocked at looks again, each time by the clock.
+A worker that stood still inside a transaction finds it ended: it says so and goes on.
 """
 
+import logging
 import os
 import socket
 import threading
@@ -12,7 +14,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from celery import shared_task
-from django.db import transaction
+from django.db import DatabaseError, transaction
+from psycopg.errors import IdleInTransactionSessionTimeout
 
 from controlplane.access import links
 from controlplane.events import partitions
@@ -31,6 +34,8 @@ from controlplane.runs.queries import awake
 from controlplane.watch import fleet as fleet_watch
 from controlplane.watch import pipeline, results, vitals
 
+log = logging.getLogger(__name__)
+
 DUE_AT_ONCE = 100
 EXPIRES_S = 2.0
 MAX_LOOKS = 20
@@ -47,9 +52,17 @@ def _now() -> datetime:
 
 
 def _until_quiet(look: Callable[[datetime], Look]) -> None:
-    for _ in range(MAX_LOOKS):
-        if look(_now()) is not Look.AGAIN:
-            return
+    try:
+        for _ in range(MAX_LOOKS):
+            if look(_now()) is not Look.AGAIN:
+                return
+    except DatabaseError as error:
+        if not isinstance(error.__cause__, IdleInTransactionSessionTimeout):
+            raise
+        log.warning(
+            "%s stood still inside a transaction, so the database ended it: nothing of it remains, "
+            "and whoever was awake has gone on", owner(),
+        )  # fmt: skip
 
 
 @shared_task

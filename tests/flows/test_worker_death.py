@@ -1,6 +1,7 @@
-"""A worker may die before or after any commit: each effect happens once all the same."""
+"""A worker may die, or stand still, before or after any commit: each effect happens once all the same."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -191,6 +192,64 @@ def test_a_process_killed_with_signal_9_in_the_middle_of_a_step_is_replaced(comm
     assert found["launches"] == [1, 2]
     assert found["commands"] == EXPECTED["commands"]
     assert found["spends"] == 1
+
+
+FROZEN_FOR_REAL = """
+import os, signal, sys
+from contextlib import contextmanager
+from datetime import datetime
+import django
+django.setup()
+from django.db import connection, transaction
+from controlplane.runbooks import engine
+from controlplane.watch import tasks
+
+class Module:
+    @staticmethod
+    @contextmanager
+    def atomic():
+        with transaction.atomic():
+            yield
+            with connection.cursor() as cursor:
+                cursor.execute("SHOW idle_in_transaction_session_timeout")
+                print(cursor.fetchone()[0], flush=True)
+                cursor.execute("SET idle_in_transaction_session_timeout = 300")
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+engine.transaction = Module
+tasks._now = lambda: datetime.fromisoformat(sys.argv[2])
+tasks.advance.run(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_process_frozen_inside_a_transaction_keeps_no_row_and_does_nothing_when_it_comes_back():
+    cluster = trained(Cluster().build())
+    cluster.alive.discard(HEAD)
+    cluster.kill_rank(2)
+    cluster.until(lambda: cluster.sent("attempt.stop").exists())
+    cluster.alive.add(HEAD)
+    cluster.answer()
+    cluster.post()
+    fleet_watch.sweep_fleet("hearing", cluster.now)  # the answer is known, nobody has acted on it
+    victim = subprocess.Popen(
+        [sys.executable, "-c", FROZEN_FOR_REAL, str(cluster.execution().pk), cluster.now.isoformat()],
+        env=os.environ | {"DATABASE_URL": _address(), "DJANGO_SETTINGS_MODULE": "controlplane.settings.base"},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert os.WIFSTOPPED(os.waitpid(victim.pid, os.WUNTRACED)[1])
+        cluster.until(lambda: cluster.incident().state != "open", limit=60)
+        done = effects(cluster)
+        os.kill(victim.pid, signal.SIGCONT)
+        shown, told = victim.communicate(timeout=60)
+    finally:
+        victim.kill()
+    assert (done["launches"], done["commands"], done["spends"]) == ([1, 2], EXPECTED["commands"], 1)
+    assert "stood still inside a transaction, so the database ended it" in told
+    assert "Traceback" not in told
+    assert shown == "10s\n"
+    assert (victim.returncode, effects(cluster)) == (0, done)
 
 
 def _address():

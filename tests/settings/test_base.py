@@ -28,6 +28,13 @@ def test_the_rest_of_the_options_survives_in_the_pool():
     assert database("postgresql://h/x")["OPTIONS"]["pool"]["max_size"] > 1
 
 
+def test_the_database_ends_a_transaction_that_stands_still_unless_the_address_says_otherwise():
+    ten = "-c idle_in_transaction_session_timeout=10000"
+    assert database("postgresql://h/x")["OPTIONS"]["options"] == ten
+    own = database("postgresql://h/x?options=-c%20idle_in_transaction_session_timeout%3D0")
+    assert own["OPTIONS"]["options"] == f"{ten} -c idle_in_transaction_session_timeout=0"
+
+
 def test_tests_use_settings_of_their_own():
     assert settings.SETTINGS_MODULE == "controlplane.settings.test"
 
