@@ -105,4 +105,6 @@ def _reason(runbook: Runbook, diagnosis: Diagnosis, exclude: tuple[str, ...]) ->
         return f"node {names} is left out{when}" if len(exclude) == 1 else f"nodes {names} are left out{when}"
     if diagnosis.act_on:
         return f"node {diagnosis.act_on} is only suspected and no spare is free, so it stays"
+    if suspected := next((blame.entity for blame in diagnosis.blamed if blame.entity.startswith("node:")), ""):
+        return f"{suspected.replace(':', ' ', 1)} is only suspected so far, so none is left out yet"
     return "no node stands out, so none is left out"

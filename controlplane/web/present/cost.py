@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from controlplane.domain.diagnosis.classes import Family, class_of
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.web.present.words import HOUR, gpu_hours, number, plural, span
 
@@ -36,8 +37,10 @@ def of_incident(incident: Incident, gpus: int, now: datetime) -> Cost | None:
     """Add up what an incident has cost until `now`, or in all once it ended; None when no run stands still."""
     if incident.run_id is None or gpus <= 0:
         return None
-    ended = incident.mitigated_at or incident.resolved_at
     measured = incident.losses.get("seconds")
+    if measured is None and class_of(incident.klass).family is not Family.STOP:
+        return None
+    ended = incident.mitigated_at or incident.resolved_at
     seconds = (
         float(measured) if ended and measured is not None else ((ended or now) - incident.began_at).total_seconds()
     )

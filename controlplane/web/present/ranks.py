@@ -42,19 +42,21 @@ def _cell(place: int, one: Any, usual: float) -> HeatCell:
     compute, rank = _value(one, "compute_ms"), _value(one, "rank")
     ratio = compute / usual if compute and usual else None
     heat = "unknown" if ratio is None else "slower" if ratio >= SLOWER else "slow" if ratio >= SLOW else "even"
-    told = "no window yet" if ratio is None else f"{100 * (ratio - 1):+.1f} % compute"
+    told = "no window yet" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
     where = _value(one, "node") or "unknown node"
     x, y = (place % PER_ROW) * (CELL + GAP), (place // PER_ROW) * (CELL + GAP)
     return HeatCell(x=x, y=y, heat=heat, title=f"rank {rank} on {where}: {told}")
 
 
 def heat_words(cells: Sequence[HeatCell]) -> str:
-    """Say the heat strip in one sentence."""
+    """Say the heat strip in one sentence, with its full stop."""
     out = [cell for cell in cells if cell.heat in ("slow", "slower")]
     if not out:
         return "No rank computes longer than its peers."
     named = "; ".join(cell.title for cell in out[:NAMED])
-    return f"{len(out)} of {len(cells)} ranks compute longer than the median: {named}{' …' if len(out) > NAMED else ''}"
+    verb = "computes" if len(out) == 1 else "compute"
+    more = f" and {len(out) - NAMED} more" if len(out) > NAMED else ""
+    return f"{len(out)} of {len(cells)} ranks {verb} longer than the median: {named}{more}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,13 @@ def test_a_suspected_hang_starts_the_runbook_which_waits_itself_before_it_harms(
     assert choose(diagnosis("hang", Stage.SUSPECT), facts(), POLICY).starts
 
 
+def test_a_suspected_node_is_named_although_it_is_not_left_out_yet():
+    silent = Evidence(at=NOW, entity="node:n2", weight=2.0, text="n2 is silent")
+    suspected = choose(diagnosis("node_lost", Stage.SUSPECT, (silent,)), facts(), POLICY)
+    assert (suspected.exclude, suspected.why) == ((), "node n2 is only suspected so far, so none is left out yet")
+    assert choose(diagnosis("node_lost", Stage.SUSPECT), facts(), POLICY).why.startswith("no node stands out")
+
+
 @pytest.mark.parametrize("klass", ["blind", "telemetry_lost"])
 def test_trouble_with_our_own_sight_is_told_and_nothing_is_done(klass):
     assert choose(diagnosis(klass), facts(), POLICY).runbook is None

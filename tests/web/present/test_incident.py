@@ -113,6 +113,14 @@ def test_the_cost_of_an_open_incident_ticks_from_its_first_bad_moment():
     assert price.words == "2\u202f048 GPUs idle · 11 min · 375\u00a0GPU\u2011h"
 
 
+@pytest.mark.parametrize("klass", ["fail_slow", "loss_anomaly", "telemetry_lost"])
+def test_no_gpu_is_called_idle_while_the_run_goes_on(klass):
+    assert cost.of_incident(incident(klass=klass), 8, NOW) is None
+    assert cost.of_incident(incident(klass=klass, state="resolved", resolved_at=NOW), 8, NOW) is None
+    restarted = incident(klass=klass, state="resolved", resolved_at=NOW, losses={"seconds": 90.0})
+    assert cost.of_incident(restarted, 8, NOW).words.startswith("8 GPUs idled · 90 s")
+
+
 def test_the_cost_of_a_mitigated_incident_is_what_was_measured():
     done = incident(state="mitigated", mitigated_at=NOW, losses={"steps": 70, "seconds": 90.0})
     price = cost.of_incident(done, 8, NOW + timedelta(hours=1))
