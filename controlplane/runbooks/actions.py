@@ -24,10 +24,10 @@ from controlplane.fleet.models import Node
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import shown, stream
 from controlplane.quarantine import actions as quarantine
-from controlplane.runbooks import approvals, engine, registry, undoing
+from controlplane.runbooks import approvals, engine, registry, undoing, wide_undo
 from controlplane.runbooks.approvals import lapse
 from controlplane.runbooks.consider import consider
-from controlplane.runbooks.models import ApprovalState, Execution, ExecutionState
+from controlplane.runbooks.models import Approval, ApprovalState, Execution, ExecutionState
 from controlplane.runbooks.queries import LIVE, WORKING
 from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
@@ -74,14 +74,25 @@ def approve(execution: Execution, by: str, now: datetime, *, why: str = "", numb
     """Let a proposed execution go on by a person's word; raises as `approvals.approve`.
 
     What has changed since it was asked is a `Conflict` too: it is asked anew, and says so.
+    A yes to the question whether it may be taken back is one more person for `undo`.
     """
+    if number is not None and execution.approvals.filter(pk=number, purpose=Approval.Purpose.UNDO).exists():
+        undo(execution, by, now, number=number)
+        return
     answered = approvals.approve(execution, by, now, why=why, number=number)
     if answered.state in (ApprovalState.STALE, ApprovalState.WITHDRAWN):
         raise Conflict(answered.told)
 
 
 def reject(execution: Execution, by: str, now: datetime, why: str = "", *, number: int | None = None) -> None:
-    """Turn a proposal down; it is not made again for the same attempt. `Conflict` when it is none any more."""
+    """Turn a proposal down; it is not made again for the same attempt. `Conflict` when it is none any more.
+
+    A no to the question whether it may be taken back leaves the execution as it is.
+    """
+    with transaction.atomic():
+        if number is not None and wide_undo.turn_down(execution, number, by, now, why):
+            _told(execution, _Said("decision", sentences.not_taken_back(by, why), by, now))
+            return
     approvals.reject(execution, by, now, why=why, number=number)
 
 
@@ -134,18 +145,30 @@ def _why_not_stopped(execution: Execution) -> str:
     return f"the execution is {execution.state} by now"
 
 
-def undo(execution: Execution, by: str, now: datetime) -> None:
+def undo(execution: Execution, by: str, now: datetime, *, number: int | None = None) -> None:
     """Take back what an execution did, last step first, as far as the world is still as it left it.
 
-    Each step is taken back as durably as it was done; what a person changed since stays.
+    Each step is taken back as durably as it was done; what a person changed since stays. Where that
+    gives back a large share of the fleet, the first who asks opens a question, and nothing
+    begins until a second person asks for the same. `number` is the question that was looked at.
 
     Raises:
-        Refused: nothing that it did can be taken back.
-        Conflict: it is not one that can be taken back by now, or another runbook works on the run.
+        Refused: nothing that it did can be taken back, or the same person asked before.
+        Conflict: it is not one that can be taken back by now, another runbook works on the run, or
+            another question stands by now.
     """
     with transaction.atomic():
-        changes = undoing.start(execution, by, now)
-        told = sentences.taken_back(by, registry.readable(execution))
+        locked = undoing.locked(execution)
+        asked = wide_undo.open_of(locked, now)
+        if number is not None and (asked is None or asked.pk != number):
+            raise Conflict("what is asked has changed meanwhile: look at it again")
+        names = wide_undo.agree(locked, by, now)
+        if not names:
+            told = wide_undo.told(locked, by, wide_undo.nodes(locked, now))
+            _told(locked, _Said("proposal", told, by, now))
+            return
+        changes = undoing.start(locked, names, now)
+        told = sentences.taken_back(names, registry.readable(locked))
         _move(execution, sorted(UNDOABLE), ExecutionState.UNDOING, changes, _Said("decision", told, by, now))
         fleet.recall_commands(now, execution_id=execution.pk)
 

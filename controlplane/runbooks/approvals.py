@@ -238,6 +238,9 @@ def _lapse(question: Approval, now: datetime) -> bool:
     mine = Approval.objects.filter(pk=question.pk, state=ApprovalState.OPEN, until__lte=now)
     if not mine.update(state=ApprovalState.LAPSED, settled_at=now):
         return False
+    if question.purpose == Approval.Purpose.UNDO:
+        _tell(question.execution, "decision", "Nobody else agreed in time, so nothing was taken back.", "", now)
+        return True
     incident = Incident.objects.select_related("run").get(pk=question.execution.incident_id)
     if incident.state != IncidentState.OPEN or question.execution.state != ExecutionState.PROPOSED:
         return True

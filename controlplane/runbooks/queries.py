@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 
 from controlplane.domain.errors import NotFound
-from controlplane.runbooks.models import ApprovalState, Execution, ExecutionState
+from controlplane.runbooks.models import Approval, ApprovalState, Execution, ExecutionState
 from controlplane.runs.models import Run
 
 LIVE = (ExecutionState.RUNNING, ExecutionState.WAITING)
@@ -33,7 +33,8 @@ def live_of(run: Run) -> QuerySet[Execution]:
 
 def persons_behind(execution: Execution) -> int:
     """Count the people who agreed to the newest question that was approved; 0 when none was."""
-    newest = execution.approvals.filter(state=ApprovalState.APPROVED).order_by("-pk").first()
+    agreed = execution.approvals.filter(state=ApprovalState.APPROVED).exclude(purpose=Approval.Purpose.UNDO)
+    newest = agreed.order_by("-pk").first()
     return len(newest.answers) if newest else int(bool(execution.approved_by))
 
 

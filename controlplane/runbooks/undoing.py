@@ -2,7 +2,8 @@
 
 Taking back a step is a step itself, with an intent, a key and retries of its own, so a
 worker may die in the middle of it. It asks the world, not the plan, what there is to
-take back: whatever a person changed since is left, and told.
+take back: whatever a person changed since is left, and told. Giving back a large share of
+the fleet needs two people, as taking it out did (`wide_undo`).
 """
 
 from datetime import datetime
@@ -11,6 +12,7 @@ from typing import Any
 from django.db.models import Max
 
 from controlplane.domain.errors import Conflict, Refused
+from controlplane.domain.recovery.execution import UNDOABLE
 from controlplane.domain.recovery.runbook import Runbook, StepSpec
 from controlplane.runbooks import registry
 from controlplane.runbooks.models import Execution, StepRun
@@ -34,23 +36,29 @@ def _begun(execution: Execution, index: int) -> bool:
     return execution.steps.filter(index=index, undo=False).exists()
 
 
-def start(execution: Execution, by: str, now: datetime) -> dict[str, Any]:
-    """Check that an execution can be taken back, end the step under way, and return what changes about it.
+def locked(execution: Execution) -> Execution:
+    """Lock an execution that can be taken back. Part of the caller's transaction.
 
-    Part of the caller's transaction. Locks the execution before its run, as a turn of the engine does.
-    Raises as `actions.undo`.
+    The execution is locked before its run, as a turn of the engine does. Raises as `actions.undo`.
     """
-    locked = Execution.objects.select_for_update(of=("self",), no_key=True).select_related("run").get(pk=execution.pk)
-    Run.objects.select_for_update(no_key=True).get(pk=locked.run_id)
-    if live_of(locked.run).exclude(pk=locked.pk).exists():
-        raise Conflict(f"another runbook works on {locked.run.name}")
-    runbook = registry.of(locked)
-    if not undoable(locked, runbook):
+    rows = Execution.objects.select_for_update(of=("self",), no_key=True).select_related("run", "incident__run")
+    found = rows.get(pk=execution.pk)
+    Run.objects.select_for_update(no_key=True).get(pk=found.run_id)
+    if live_of(found.run).exclude(pk=found.pk).exists():
+        raise Conflict(f"another runbook works on {found.run.name}")
+    if not undoable(found, registry.of(found)):
         raise Refused("nothing that it did can be taken back")
-    _end_step(locked, by, now)
-    last = locked.steps.filter(undo=False).aggregate(last=Max("index"))["last"] or 0
+    if found.state not in UNDOABLE:
+        raise Conflict(f"the execution is {found.state} by now")
+    return found
+
+
+def start(execution: Execution, names: str, now: datetime) -> dict[str, Any]:
+    """End the step under way of a `locked` execution, and return what changes about it; `names` asked for it."""
+    _end_step(execution, names, now)
+    last = execution.steps.filter(undo=False).aggregate(last=Max("index"))["last"] or 0
     return {
-        "undo_by": by, "step_index": last, "wake_at": now, "finished_at": None, "outcome": "", "held_by": "",
+        "undo_by": names, "step_index": last, "wake_at": now, "finished_at": None, "outcome": "", "held_by": "",
         "paused_by": "", "stop_after_by": "", "still_since": None,
     }  # fmt: skip
 

@@ -1,7 +1,7 @@
 import pytest
 
 from controlplane.events.models import Event
-from controlplane.runbooks import approvals
+from controlplane.runbooks import approvals, wide_undo
 from controlplane.runbooks.models import Execution, StepRun
 from tests.api.conftest import NOW
 
@@ -61,7 +61,9 @@ def test_the_newest_events_are_shown(api, query):
     assert api.get("events", run="other").json() == []
 
 
-def test_a_question_is_shown_answered_by_its_number_and_what_was_done_is_taken_back(api, execution):
+def test_a_question_is_shown_answered_by_its_number_and_what_was_done_is_taken_back(
+    api, asking_as, execution, monkeypatch
+):
     path = f"executions/{execution.pk}"
     asked = approvals.ask(execution, "the run asks before it acts", NOW)
     shown = api.get(path).json()["approvals"][0]
@@ -72,4 +74,9 @@ def test_a_question_is_shown_answered_by_its_number_and_what_was_done_is_taken_b
     assert api.post(f"{path}/stop-after").json()["stop_after_by"]
     assert api.post(f"{path}/undo").json()["message"] == "nothing that it did can be taken back"
     StepRun.objects.create(execution=execution, index=1, name="confirm", state="done", started_at=NOW, finished_at=NOW)
-    assert api.post(f"{path}/undo").json()["state"] in {"undoing", "undone"}
+    monkeypatch.setattr(wide_undo, "is_wide", lambda *_: True)
+    asked = api.post(f"{path}/undo").json()
+    assert asked["state"] in {"running", "waiting", "stopped"}
+    assert (asked["approvals"][-1]["purpose"], asked["approvals"][-1]["persons"]) == ("undo", 2)
+    assert api.post(f"{path}/undo").status_code == 409
+    assert asking_as("operator").post(f"{path}/undo").json()["state"] in {"undoing", "undone"}

@@ -187,6 +187,34 @@ def test_undo_gives_back_what_nobody_has_moved_since_and_says_what_stays():
         actions.undo(cluster.execution(), "ana", cluster.now)
 
 
+def test_giving_back_a_large_share_of_the_fleet_needs_a_second_person_and_a_fresh_word_when_that_changes(monkeypatch):
+    cluster = recovering()
+    cluster.until(lambda: len(cluster.launches) == 2, limit=30)
+    monkeypatch.setattr(left_out, "may_be_one_persons", lambda nodes, *_: nodes < 1)
+    execution = cluster.execution()
+    before = execution.state
+    actions.undo(execution, "ana", cluster.now)
+    asked = newest()
+    assert (cluster.execution().state, asked.purpose, asked.persons) == (before, "undo", 2)
+    assert asked.will == ["give back n02"]
+    assert any("ana wants to take back" in line and "gives back 1 node;" in line for line in cluster.told())
+    with pytest.raises(Refused, match="second person"):
+        actions.undo(execution, "ana", cluster.now)
+    actions.reject(execution, "ben", cluster.now, "look first", number=asked.pk)
+    assert (newest().state, cluster.execution().state) == ("rejected", before)
+    actions.undo(execution, "ana", cluster.now)
+    approvals.lapse(cluster.now + timedelta(hours=1))
+    assert newest().state == "lapsed"
+    actions.undo(execution, "ana", cluster.now)
+    Approval.objects.filter(state="open").update(world={"nodes": ["n01", "n02"]})
+    actions.undo(execution, "ben", cluster.now)
+    assert (cluster.execution().state, [said["who"] for said in newest().answers]) == (before, ["ben"])
+    actions.approve(execution, "ana", cluster.now, number=newest().pk)
+    assert (cluster.execution().state, cluster.execution().undo_by) == ("undoing", "ben and ana")
+    cluster.until(lambda: cluster.execution().state == "undone", limit=10)
+    assert cluster.node("n02").state == "spare"
+
+
 def test_undo_leaves_a_node_that_a_person_moved_since():
     cluster = recovering()
     cluster.until(lambda: len(cluster.launches) == 2, limit=30)

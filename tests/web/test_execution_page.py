@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.fleet.models import Command, Node
-from controlplane.runbooks import answering, engine, registry, starting
+from controlplane.runbooks import answering, engine, registry, starting, wide_undo
 from controlplane.runbooks.definitions import keep
 from controlplane.runbooks.models import Definition, Execution, StepRun
 from tests.web.world import build, person
@@ -103,6 +103,21 @@ def test_what_can_be_taken_back_is_listed_before_it_is(client, page, world):
     html = page()
     assert "Taking back what it did: " in html
     assert ("/stop/" in html, "/pause/" in html) == (True, False)
+
+
+def test_who_wants_a_large_share_of_the_fleet_given_back_waits_for_a_second_person(client, page, world, monkeypatch):
+    monkeypatch.setattr(wide_undo, "nodes", lambda *_: ["n-01", "n-02", "n-03"])
+    monkeypatch.setattr(wide_undo, "is_wide", lambda *_: True)
+    assert "so two people have to agree" in page()
+    _post(client, world, "undo")
+    assert world.execution.state != "undoing"
+    html = page()
+    assert "ana wants to take back what it did, a large share of the fleet: n-01, n-02, n-03" in html
+    assert "you asked; a second person has to agree" in html
+    client.force_login(person("ben", "operator"))
+    assert "Agree to take it back" in page()
+    _post(client, world, "undo")
+    assert (world.execution.state, world.execution.undo_by) == ("undoing", "ana and ben")
 
 
 def test_where_nothing_was_begun_nothing_can_be_taken_back(page, world):

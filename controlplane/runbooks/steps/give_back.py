@@ -4,6 +4,8 @@ The ledger says who moved what: a node whose newest entry is another one than ou
 moved by somebody who knew more, and stays where it is.
 """
 
+from datetime import datetime
+
 from django.db.models import Max, Min, QuerySet
 
 from controlplane.domain.errors import MiddlewatchError
@@ -12,6 +14,7 @@ from controlplane.fleet.models import NodeState
 from controlplane.quarantine import actions as quarantine
 from controlplane.quarantine import queries as ledger
 from controlplane.quarantine.models import LedgerEntry
+from controlplane.runbooks.models import Execution, StepRun
 from controlplane.runbooks.outcomes import Done, Outcome
 from controlplane.runbooks.steps.base import Step
 from controlplane.runbooks.turn import Turn
@@ -36,10 +39,15 @@ def _taken(turn: Turn) -> QuerySet[LedgerEntry]:
     """Return the entries by which this step took nodes out; without an undo those of the whole execution."""
     steps = turn.execution.steps.filter(undo=False)
     mine = steps.filter(index=turn.execution.step_index) if turn.undoing else steps
-    span = mine.aggregate(began=Min("started_at"), ended=Max("finished_at"))
+    return taken(turn.execution, mine, turn.now)
+
+
+def taken(execution: Execution, steps: QuerySet[StepRun], now: datetime) -> QuerySet[LedgerEntry]:
+    """Return the entries by which an execution took nodes out while it was at `steps`, oldest first."""
+    span = steps.aggregate(began=Min("started_at"), ended=Max("finished_at"))
     return LedgerEntry.objects.filter(
-        incident_id=turn.incident.pk, actor_kind=RUNBOOK, actor=turn.runbook.id, to_state__in=TAKEN,
-        at__gte=span["began"] or turn.now, at__lte=span["ended"] or turn.now,
+        incident_id=execution.incident_id, actor_kind=RUNBOOK, actor=execution.runbook, to_state__in=TAKEN,
+        at__gte=span["began"] or now, at__lte=span["ended"] or now,
     ).select_related("node").order_by("pk")  # fmt: skip
 
 

@@ -96,9 +96,15 @@ def control(execution: Execution, may: May) -> list[Button]:
     return [pause(execution, may), after, now] if going else [pause(execution, may), now]
 
 
-def undo(execution: Execution, may: May) -> Button:
+def undo(execution: Execution, may: May, *, label: str = "Take it back", why_not: str = "") -> Button:
     """Offer to take back what an execution did."""
-    return _button("stop_runbook", may, "Take it back", "undo", f"/executions/{execution.pk}/undo/", look="danger")
+    url = f"/executions/{execution.pk}/undo/"
+    return _button("stop_runbook", may, label, "undo", url, why_not=why_not, look="danger")
+
+
+def keep(execution: Execution, may: May) -> Button:
+    """Offer to say no to somebody who wants it taken back."""
+    return _button("reject", may, "Leave it as it is", "cross", f"/executions/{execution.pk}/reject/")
 
 
 def run(subject: Run, may: May) -> list[Button]:

@@ -8,7 +8,7 @@ from typing import Any
 from controlplane.domain.errors import NotFound
 from controlplane.domain.recovery.execution import FINAL, UNDOABLE
 from controlplane.domain.recovery.runbook import Runbook
-from controlplane.runbooks import registry
+from controlplane.runbooks import registry, wide_undo
 from controlplane.runbooks.models import Definition, Execution, ExecutionState, StepRun
 from controlplane.web.present import buttons, words
 from controlplane.web.present import runbook as words_of
@@ -40,7 +40,7 @@ def state(execution: Execution, may: May, now: datetime, *, viewer: str = "") ->
         "took": words.span((execution.finished_at or now) - execution.created_at),
         "steps": list(zip(going.lines, shown, strict=True)),
         "acts": _acts(execution, may),
-        "undo": _undo(execution, runbook, rows, may),
+        "undo": _undo(execution, runbook, rows, may) | _second(execution, may, now, viewer),
         "now": now,
         **_against_current(execution, runbook),
         **approval.card(execution, may, now, viewer=viewer),
@@ -68,14 +68,27 @@ def _acts(execution: Execution, may: May) -> list[Button]:
     return buttons.control(execution, may)
 
 
-def _undo(execution: Execution, runbook: Runbook, rows: Sequence[StepRun], may: May) -> dict[str, Any] | None:
-    """Read what could be taken back, last step first; None where nothing can."""
+def _undo(execution: Execution, runbook: Runbook, rows: Sequence[StepRun], may: May) -> dict[str, Any]:
+    """Read what could be taken back, last step first; empty where nothing can."""
     if execution.state not in UNDOABLE:
-        return None
+        return {}
     begun = {row.index for row in rows if not row.undo}
     lines = [
         f"{words_of.spoken(spec.name)}: {registry.action(spec.undo).about}"
         for index, spec in enumerate(runbook.steps)
         if index in begun and spec.undo
     ]
-    return {"lines": lines[::-1], "button": buttons.undo(execution, may)} if lines else None
+    return {"lines": lines[::-1], "button": buttons.undo(execution, may)} if lines else {}
+
+
+def _second(execution: Execution, may: May, now: datetime, viewer: str) -> dict[str, Any]:
+    """Read who wants it taken back and waits for a second person, or that two will be needed."""
+    if execution.state not in UNDOABLE:
+        return {}
+    names, asked = wide_undo.nodes(execution, now), wide_undo.open_of(execution, now)
+    if asked is None:
+        return {"wide": names} if wide_undo.is_wide(execution, names) else {}
+    mine = any(answer["who"] == viewer for answer in asked.answers)
+    said = "you asked; a second person has to agree" if mine else ""
+    agree = buttons.undo(execution, may, label="Agree to take it back", why_not=said)
+    return {"asked": asked, "wide": asked.world["nodes"], "button": agree, "keep": buttons.keep(execution, may)}

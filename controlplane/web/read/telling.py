@@ -8,7 +8,7 @@ from controlplane.domain.notify.text import Ask, Told
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.notify import registry
 from controlplane.runbooks import approvals
-from controlplane.runbooks.models import Execution
+from controlplane.runbooks.models import Approval, Execution
 from controlplane.web.present.incident import Card
 from controlplane.web.read import incident as read
 
@@ -34,9 +34,9 @@ def incident(subject: str, now: datetime) -> Told:
 
 
 def _asks(execution: Execution | None) -> tuple[Ask, ...]:
-    """Offer to answer what its runbook asks people."""
+    """Offer to answer what its runbook asks people; what one person wants taken back waits on its page."""
     asked = approvals.open_of(execution) if execution else None
-    if asked is None:
+    if asked is None or asked.purpose == Approval.Purpose.UNDO:
         return ()
     subject = f"approval:{asked.pk}"
     return tuple(
