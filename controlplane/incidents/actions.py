@@ -32,6 +32,7 @@ __all__ = [
 MAX_NOTE = 10_000
 MAX_SILENCE_MIN = 7 * 24 * 60
 PERSON = "person"
+FLEET = "fleet"
 
 
 def acknowledge(incident: Incident, by: str, now: datetime) -> None:
@@ -93,8 +94,10 @@ def silence(run: Run | None, minutes: float, by: str, now: datetime) -> Silence:
             Incident.objects.filter(pk=incident.pk).update(quiet=True)
             shown(incident)
         book = Book(now, PERSON, by)
-        about, home = (f"run {run.name}", f"run:{run.name}") if run else ("everything", "fleet")
-        book.tell(home, "pause", sentences.silenced(by, about, length.total_seconds()))
+        about, home = (f"run {run.name}", f"run:{run.name}") if run else ("everything", FLEET)
+        told = sentences.silenced(by, about, length.total_seconds(), made.until)
+        for stream_name in dict.fromkeys((home, FLEET)):
+            book.tell(stream_name, "pause", told)
         book.write()
     return made
 
@@ -113,6 +116,7 @@ def unsilence(run: Run, by: str, now: datetime) -> bool:
             queries.unresolved(run).filter(quiet=True, opened_at__gte=silence.begins_at).update(quiet=False)
         book = Book(now, PERSON, by)
         book.tell(f"run:{run.name}", "resume", sentences.full_stop(f"The silence of {by} is over"))
+        book.tell(FLEET, "resume", sentences.full_stop(f"The silence of {by} about run {run.name} is over"))
         book.write()
     return True
 

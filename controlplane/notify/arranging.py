@@ -1,6 +1,7 @@
 """What administrators set: transports, rules, maintenance windows and signs of life.
 
 Every limit names its field. A transport that a rule relies on cannot be taken away.
+Every change stands in the fleet's chronicle with its author.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,9 @@ from controlplane.access import queries
 from controlplane.domain.errors import Conflict, Invalid, NotFound, Refused
 from controlplane.domain.notify.hours import Hours, known_zone
 from controlplane.domain.notify.rules import SEVERITIES, Takes
-from controlplane.notify import kinds
+from controlplane.notify import changes, kinds
 from controlplane.notify.models import DeadMan, Rule, RuleStep, Transport, Window
+from controlplane.notify.queries import rule_words
 from controlplane.notify.secrets import seal
 
 MAX_NAME = 60
@@ -57,6 +59,7 @@ class NewRule:
     steps: Sequence[NewStep] = field(default_factory=tuple)
 
 
+@transaction.atomic
 def add_transport(
     name: str, kind: str, given: Mapping[str, str], by: str, now: datetime, *, person: str = ""
 ) -> Transport:
@@ -74,16 +77,19 @@ def add_transport(
         settings=dict(checked.public), secret=seal(checked.secret), created_at=now, created_by=by,
     )  # fmt: skip
     _saved(made, name)
+    changes.told(by, f"added the transport {made.name}, which leads to {made.place}", now)
     return made
 
 
-def enable_transport(transport: Transport, *, enabled: bool) -> None:
+@transaction.atomic
+def enable_transport(transport: Transport, by: str, now: datetime, *, enabled: bool) -> None:
     """Switch a transport on or off; off, it is told nothing."""
-    Transport.objects.filter(pk=transport.pk).update(enabled=enabled)
+    if Transport.objects.filter(pk=transport.pk).exclude(enabled=enabled).update(enabled=enabled):
+        changes.switched(by, f"the transport {transport.name}", now, on=enabled)
 
 
 @transaction.atomic
-def remove_transport(transport: Transport) -> None:
+def remove_transport(transport: Transport, by: str, now: datetime) -> None:
     """Forget a transport and its secrets; what it sent stays on record.
 
     Raises:
@@ -93,6 +99,7 @@ def remove_transport(transport: Transport) -> None:
     if using:
         raise Refused(f"rule {' and '.join(using)} relies on {transport.name}: change it first")
     transport.delete()
+    changes.told(by, f"removed the transport {transport.name}", now)
 
 
 @transaction.atomic
@@ -114,6 +121,7 @@ def add_rule(new: NewRule, by: str, now: datetime) -> Rule:
     _saved(rule, new.name)
     for index, step in enumerate(new.steps):
         _add_step(rule, index, step)
+    changes.told(by, f"added the rule {rule.name}: {rule_words(rule)}", now)
     return rule
 
 
@@ -135,16 +143,21 @@ def _add_step(rule: Rule, index: int, step: NewStep) -> None:
     made.transports.set(found)
 
 
-def enable_rule(rule: Rule, *, enabled: bool) -> None:
+@transaction.atomic
+def enable_rule(rule: Rule, by: str, now: datetime, *, enabled: bool) -> None:
     """Switch a rule on or off; off, it wants nothing, and what it has begun goes no further."""
-    Rule.objects.filter(pk=rule.pk).update(enabled=enabled)
+    if Rule.objects.filter(pk=rule.pk).exclude(enabled=enabled).update(enabled=enabled):
+        changes.switched(by, f"the rule {rule.name}", now, on=enabled)
 
 
-def remove_rule(rule: Rule) -> None:
+@transaction.atomic
+def remove_rule(rule: Rule, by: str, now: datetime) -> None:
     """Forget a rule; what it told stays on record."""
+    changes.told(by, f"removed the rule {rule.name}: {rule_words(rule)}", now)
     rule.delete()
 
 
+@transaction.atomic
 def open_window(
     runs: Sequence[str], minutes: float, by: str, now: datetime, *, begins_at: datetime | None = None, why: str = ""
 ) -> Window:
@@ -160,13 +173,16 @@ def open_window(
     if not now - timedelta(minutes=1) <= begin <= now + FARTHEST:
         raise Invalid("begins_at", f"must be from now to {FARTHEST.days} days ahead")
     _room(Window.objects.filter(until__gt=now).count(), MAX_WINDOWS, "maintenance windows")
-    return Window.objects.create(
+    made = Window.objects.create(
         runs=_named("runs", runs), begins_at=begin, until=begin + timedelta(minutes=minutes),
         why=_short("why", why, MAX_WHY), by=by,
     )  # fmt: skip
+    changes.opened(made, now)
+    return made
 
 
-def close_window(window: Window, now: datetime) -> None:
+@transaction.atomic
+def close_window(window: Window, by: str, now: datetime) -> None:
     """End a window before its time.
 
     Raises:
@@ -174,8 +190,10 @@ def close_window(window: Window, now: datetime) -> None:
     """
     if not Window.objects.filter(pk=window.pk, until__gt=now).update(until=now):
         raise Conflict("this maintenance window has ended")
+    changes.closed(window, by, now)
 
 
+@transaction.atomic
 def add_dead_man(name: str, url: str, every_s: float, by: str, now: datetime) -> DeadMan:
     """Give an outside address a sign of life every so many seconds.
 
@@ -193,12 +211,15 @@ def add_dead_man(name: str, url: str, every_s: float, by: str, now: datetime) ->
         every_s=every_s, next_at=now, created_by=by,
     )  # fmt: skip
     _saved(made, name)
+    changes.told(by, f"has signs of life given to {made.name} every {made.every_s:.0f} s", now)
     return made
 
 
-def remove_dead_man(row: DeadMan) -> None:
+@transaction.atomic
+def remove_dead_man(row: DeadMan, by: str, now: datetime) -> None:
     """Give no sign of life there any more; tell the outside service first, or it raises the alarm."""
     row.delete()
+    changes.told(by, f"has no more signs of life given to {row.name}", now)
 
 
 def _saved(row: Transport | Rule | DeadMan, name: str) -> None:

@@ -51,6 +51,7 @@ DEBUG = ENV.middlewatch_debug
 ALLOWED_HOSTS = [name.strip() for name in ENV.middlewatch_allowed_hosts.split(",")]
 BASE_URL = ENV.middlewatch_base_url
 EVENT_RETENTION_DAYS = ENV.middlewatch_event_retention_days
+MESSAGE_RETENTION_DAYS = ENV.middlewatch_message_retention_days
 RUNBOOK_FOLDERS = [part.strip() for part in ENV.middlewatch_runbooks.split(",") if part.strip()]
 RUNBOOK_ACTIONS = [part.strip() for part in ENV.middlewatch_actions.split(",") if part.strip()]
 NOTIFY_ALLOW = [part.strip() for part in ENV.middlewatch_notify_allow.split(",") if part.strip()]

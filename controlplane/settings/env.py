@@ -111,6 +111,12 @@ class Environment(BaseSettings):
         le=MOST_RETENTION_DAYS,
         description="Days that events are kept; older partitions are dropped.",
     )
+    middlewatch_message_retention_days: int = Field(
+        default=90,
+        ge=1,
+        le=MOST_RETENTION_DAYS,
+        description="Days that it is kept who was told of what, once that is over.",
+    )
     middlewatch_runbooks: str = Field(
         default="",
         description="Comma-separated folders with runbook files of your own, beside those that are shipped.",

@@ -10,10 +10,11 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from celery import shared_task
+from django.conf import settings
 from django.db import DatabaseError, transaction
 from psycopg.errors import IdleInTransactionSessionTimeout
 
@@ -21,6 +22,7 @@ from controlplane.access import links
 from controlplane.events import partitions
 from controlplane.fleet import actions as fleet
 from controlplane.notify import deadman as dead_men
+from controlplane.notify import pruning
 from controlplane.notify.sender import sender
 from controlplane.quarantine import reconcile as reconciliation
 from controlplane.runbooks import actions as runbooks
@@ -134,9 +136,10 @@ def give_signs_of_life() -> None:
 
 @shared_task
 def housekeeping() -> None:
-    """Make tomorrow's partitions, drop old ones and old words, and take back proposals that nobody needs."""
+    """Make tomorrow's partitions, drop what is old, and take back proposals that nobody needs."""
     now = _now()
     partitions.maintain(now)
     fleet.forget_old(now)
     runbooks.withdraw_idle(now)
     links.forget(now)
+    pruning.prune(now, timedelta(days=settings.MESSAGE_RETENTION_DAYS))

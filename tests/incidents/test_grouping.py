@@ -120,7 +120,8 @@ def test_an_incident_in_a_silence_is_recorded_and_quiet_until_it_ends(run):
     [incident] = record(run, finding("hang"), now=NOW + timedelta(minutes=61))
     incident.refresh_from_db()
     assert not incident.quiet
-    assert Entry.objects.filter(stream__name="run:demo", sentence__startswith="ana silenced pages about run").exists()
+    silenced = Entry.objects.filter(sentence__startswith="ana silenced pages about run demo for 1 h, until 20")
+    assert set(silenced.values_list("stream__name", flat=True)) == {"run:demo", "fleet"}
 
 
 def test_a_silence_of_everything_holds_for_each_run_and_one_of_a_run_for_that_run(run):

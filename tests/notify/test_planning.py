@@ -1,7 +1,10 @@
 """A night by a given clock: who is told, when, and when it stops."""
 
+from datetime import timedelta
+
+from controlplane.chronicle.models import Entry
 from controlplane.domain.notify.text import Told
-from controlplane.notify import actions, arranging, queries
+from controlplane.notify import actions, arranging, pruning, queries
 from controlplane.notify.models import Call, Message
 
 from .conftest import after
@@ -167,13 +170,54 @@ def test_a_call_that_no_rule_wants_says_so(night, transport, rule):
 def test_a_transport_or_rule_that_is_off_tells_nobody(night, receiver, transport, rule):
     ana = transport()
     made = rule((0, ana), (10, ana))
-    arranging.enable_transport(ana, enabled=False)
+    arranging.enable_transport(ana, "root", after(0), enabled=False)
     night.call()
     night.until(5)
-    arranging.enable_transport(ana, enabled=True)
-    arranging.enable_rule(made, enabled=False)
+    arranging.enable_transport(ana, "root", after(0), enabled=True)
+    arranging.enable_rule(made, "root", after(0), enabled=False)
     night.until(60)
     assert receiver.got == []
+
+
+def test_what_is_long_over_is_forgotten_and_what_is_open_stays_however_old(night, transport, rule):
+    keep, much_later = timedelta(days=90), after(30) + timedelta(days=90)
+    rule((0, transport()))
+    night.call(1)
+    night.call(2)
+    night.until(10)
+    actions.ended("incident:1", after(10))
+    night.until(20)
+    assert pruning.prune(after(5), keep) == 0
+    assert (pruning.prune(much_later, keep), Message.objects.count()) == (1, 1)
+    actions.ended("incident:2", after(20))
+    night.until(30)
+    assert pruning.prune(much_later + timedelta(days=1), keep) == 3
+    assert not Call.objects.exists()
+    assert not Message.objects.exists()
+
+
+def test_the_chronicle_of_the_fleet_says_who_changed_whom_we_tell_and_until_when(transport, rule):
+    ana, now = transport(), after(60)
+    night = rule((0, ana))
+    arranging.enable_rule(night, "ben", now, enabled=False)
+    arranging.enable_rule(night, "cyd", now, enabled=False)
+    window = arranging.open_window(["demo"], 10, "ben", now, why="new switch")
+    arranging.open_window([], 10, "ben", now, begins_at=now + timedelta(hours=1))
+    arranging.close_window(window, "cyd", now)
+    arranging.remove_rule(night, "ben", now)
+    arranging.remove_transport(ana, "ben", now)
+    until = f"{window.until:%Y-%m-%d %H:%M} UTC"
+    later = [f"{now + timedelta(minutes=ahead):%Y-%m-%d %H:%M} UTC" for ahead in (60, 70)]
+    assert list(Entry.objects.filter(stream__name="fleet").order_by("pk").values_list("sentence", flat=True)) == [
+        f"root added the transport ana, which leads to {ana.place}.",
+        "root added the rule night: pages of any run and of the fleet, at all hours: at once ana.",
+        "ben switched the rule night off.",
+        f"ben opened maintenance of demo until {until}; nobody is told meanwhile: new switch.",
+        f"ben opened maintenance of everything from {later[0]} until {later[1]}; nobody is told meanwhile.",
+        f"cyd ended the maintenance of demo, which was to last until {until}.",
+        "ben removed the rule night: pages of any run and of the fleet, at all hours: at once ana.",
+        "ben removed the transport ana.",
+    ]
 
 
 def test_it_is_said_plainly_when_nobody_would_be_called(transport, rule):

@@ -5,6 +5,7 @@ guesses, nobody blamed but machines. Each gives one sentence, with its full stop
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from controlplane.domain.accounting.losses import Losses
 from controlplane.domain.checkpoints.restore import RestoreChoice
@@ -110,9 +111,10 @@ def refuted(node: str, attempt: int, what: str) -> str:
     return full_stop(f"Cleared node {node}: attempt {attempt} failed the same way without it; {what}")
 
 
-def silenced(by: str, about: str, seconds: float) -> str:
+def silenced(by: str, about: str, seconds: float, until: datetime) -> str:
     """Tell that nobody is woken for a while."""
-    return f"{by} silenced pages about {about} for {duration(seconds)}; incidents are still recorded and answered."
+    span = f"for {duration(seconds)}, until {until:%Y-%m-%d %H:%M} UTC"
+    return f"{by} silenced pages about {about} {span}; incidents are still recorded and answered."
 
 
 def suspects(diagnosis: Diagnosis) -> str:

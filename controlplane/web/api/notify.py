@@ -82,16 +82,16 @@ def test_transport(request: HttpRequest, transport_id: Id) -> Message:
 @router.post("/transports/{transport_id}/switch", response=TransportOut)
 def switch_transport(request: HttpRequest, transport_id: Id, to: SwitchIn) -> Transport:
     """Switch a transport on or off."""
-    person(request, MANAGE)
-    arranging.enable_transport(queries.transport(transport_id), enabled=to.enabled)
+    by = person(request, MANAGE)
+    arranging.enable_transport(queries.transport(transport_id), by.username, _now(), enabled=to.enabled)
     return queries.transport(transport_id)
 
 
 @router.post("/transports/{transport_id}/remove", response={204: None})
 def remove_transport(request: HttpRequest, transport_id: Id) -> Status[None]:
     """Forget a transport and its secrets; refused while a rule relies on it."""
-    person(request, MANAGE)
-    arranging.remove_transport(queries.transport(transport_id))
+    by = person(request, MANAGE)
+    arranging.remove_transport(queries.transport(transport_id), by.username, _now())
     return Status(204, None)
 
 
@@ -113,16 +113,16 @@ def add_rule(request: HttpRequest, new: RuleIn) -> Status[Rule]:
 @router.post("/rules/{rule_id}/switch", response=RuleOut)
 def switch_rule(request: HttpRequest, rule_id: Id, to: SwitchIn) -> Rule:
     """Switch a rule on or off."""
-    person(request, MANAGE)
-    arranging.enable_rule(queries.rule(rule_id), enabled=to.enabled)
+    by = person(request, MANAGE)
+    arranging.enable_rule(queries.rule(rule_id), by.username, _now(), enabled=to.enabled)
     return queries.rule(rule_id)
 
 
 @router.post("/rules/{rule_id}/remove", response={204: None})
 def remove_rule(request: HttpRequest, rule_id: Id) -> Status[None]:
     """Forget a rule."""
-    person(request, MANAGE)
-    arranging.remove_rule(queries.rule(rule_id))
+    by = person(request, MANAGE)
+    arranging.remove_rule(queries.rule(rule_id), by.username, _now())
     return Status(204, None)
 
 
@@ -153,8 +153,8 @@ def open_window(request: HttpRequest, new: WindowIn) -> Status[Window]:
 @router.post("/windows/{window_id}/close", response=WindowOut)
 def close_window(request: HttpRequest, window_id: Id) -> Window:
     """End maintenance before its time."""
-    person(request, "maintain")
-    arranging.close_window(queries.window(window_id), _now())
+    by = person(request, "maintain")
+    arranging.close_window(queries.window(window_id), by.username, _now())
     return queries.window(window_id)
 
 
@@ -175,6 +175,6 @@ def add_sign(request: HttpRequest, new: SignIn) -> Status[DeadMan]:
 @router.post("/signs/{sign_id}/remove", response={204: None})
 def remove_sign(request: HttpRequest, sign_id: Id) -> Status[None]:
     """Give no sign of life there any more."""
-    person(request, MANAGE)
-    arranging.remove_dead_man(queries.dead_man(sign_id))
+    by = person(request, MANAGE)
+    arranging.remove_dead_man(queries.dead_man(sign_id), by.username, _now())
     return Status(204, None)

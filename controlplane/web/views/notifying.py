@@ -44,15 +44,15 @@ def _test(form: QueryDict, _by: str, _now: datetime) -> Outcome:
     return False, f"{transport.name} did not take the test: {message.why}."
 
 
-def _switch_transport(form: QueryDict, _by: str, _now: datetime) -> Outcome:
+def _switch_transport(form: QueryDict, by: str, now: datetime) -> Outcome:
     transport, on = queries.transport(_id(form)), form.get("to") == "on"
-    arranging.enable_transport(transport, enabled=on)
+    arranging.enable_transport(transport, by, now, enabled=on)
     return True, f"{transport.name} is {'on' if on else 'off'} now."
 
 
-def _remove_transport(form: QueryDict, _by: str, _now: datetime) -> Outcome:
+def _remove_transport(form: QueryDict, by: str, now: datetime) -> Outcome:
     transport = queries.transport(_id(form))
-    arranging.remove_transport(transport)
+    arranging.remove_transport(transport, by, now)
     return True, f"{transport.name} is forgotten with its secrets."
 
 
@@ -75,15 +75,15 @@ def _steps(form: QueryDict) -> list[NewStep]:
     ]
 
 
-def _switch_rule(form: QueryDict, _by: str, _now: datetime) -> Outcome:
+def _switch_rule(form: QueryDict, by: str, now: datetime) -> Outcome:
     rule, on = queries.rule(_id(form)), form.get("to") == "on"
-    arranging.enable_rule(rule, enabled=on)
+    arranging.enable_rule(rule, by, now, enabled=on)
     return True, f"Rule {rule.name} is {'on' if on else 'off'} now."
 
 
-def _remove_rule(form: QueryDict, _by: str, _now: datetime) -> Outcome:
+def _remove_rule(form: QueryDict, by: str, now: datetime) -> Outcome:
     rule = queries.rule(_id(form))
-    arranging.remove_rule(rule)
+    arranging.remove_rule(rule, by, now)
     return True, f"Rule {rule.name} is gone."
 
 
@@ -95,8 +95,8 @@ def _open_window(form: QueryDict, by: str, now: datetime) -> Outcome:
     return True, f"Nobody is told from {made.begins_at:%Y-%m-%d %H:%M} to {made.until:%Y-%m-%d %H:%M} UTC."
 
 
-def _close_window(form: QueryDict, _by: str, now: datetime) -> Outcome:
-    arranging.close_window(queries.window(_id(form)), now)
+def _close_window(form: QueryDict, by: str, now: datetime) -> Outcome:
+    arranging.close_window(queries.window(_id(form)), by, now)
     return True, "The maintenance has ended: what is open is told now."
 
 
@@ -111,9 +111,9 @@ def _add_sign(form: QueryDict, by: str, now: datetime) -> Outcome:
     return True, f"{made.name} hears from us every {made.every_s:.0f} s from now on."
 
 
-def _remove_sign(form: QueryDict, _by: str, _now: datetime) -> Outcome:
+def _remove_sign(form: QueryDict, by: str, now: datetime) -> Outcome:
     row = queries.dead_man(_id(form))
-    arranging.remove_dead_man(row)
+    arranging.remove_dead_man(row, by, now)
     return True, f"{row.name} hears from us no more: tell it, or it raises the alarm."
 
 
