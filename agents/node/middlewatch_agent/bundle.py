@@ -43,7 +43,7 @@ _SECRET = re.compile(
 )
 """Words that are followed by a secret, and the secret.
 
-Each part before the secret is bounded: logs are a stranger's, and while a pattern backtracks the whole agent stands still.
+Each part before the secret is bounded: logs are a stranger's, and while a pattern backtracks the agent stands still.
 """
 
 Part = tuple[str, Callable[[], bytes]]

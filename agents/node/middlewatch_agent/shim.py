@@ -181,7 +181,7 @@ def read_error(path: str | None) -> Status | None:
             "message": (message if colon else str(text))[:MAX_MESSAGE_CHARS],
             "traceback_tail": str(extra.get("py_callstack", ""))[-MAX_TRACEBACK_CHARS:],
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
