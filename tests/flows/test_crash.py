@@ -25,6 +25,39 @@ def test_a_killed_rank_brings_the_run_back_from_its_newest_checkpoint(cluster):
     assert cluster.fresh().state == RunState.RUNNING
 
 
+def test_a_killed_rank_whose_peers_begin_to_end_is_not_waited_for_to_the_end_of_the_last(cluster):
+    cluster.kill_rank(2)
+    cluster.hear()
+    cluster.hear()
+    assert cluster.execution().steps.order_by("pk").last().sentence == "the job to end by itself"
+    lose_peer(cluster, 0)
+    cluster.hear()
+    assert [item["attempt"] for item in cluster.stops] == []
+    assert cluster.execution().steps.order_by("pk").last().name == "stop"
+    cluster.until(lambda: cluster.execution().finished_at is not None)
+    assert cluster.incident().klass == "crash", "its peers were about to end"
+    assert [item["attempt"] for item in cluster.launches] == [1, 2]
+
+
+def test_an_exception_is_given_time_to_turn_out_as_one_of_all_ranks(cluster):
+    error = {"type": "KeyError", "message": "'x'", "traceback_tail": 'File "data.py", line 7'}
+    for rank in (1, 2):
+        cluster.ranks[rank].alive = False
+        cluster.rank_says(rank, "rank.exited", exit_code=1, signal=None, error=error)
+        cluster.hear()
+    cluster.hear()
+    assert cluster.execution().steps.order_by("pk").last().name == "confirm"
+    cluster.until(lambda: cluster.stops, limit=2)
+    assert cluster.incident().title.startswith("2 of 4 ranks raised KeyError")
+
+
+def lose_peer(cluster, rank):
+    """Let a rank end as one does whose peer is gone."""
+    cluster.ranks[rank].alive = False
+    error = {"type": "RuntimeError", "message": "Connection closed by peer", "traceback_tail": ""}
+    cluster.rank_says(rank, "rank.exited", exit_code=1, signal=None, error=error)
+
+
 def test_a_successor_that_began_before_the_restart_is_taken_for_the_attempt(cluster):
     there = ["n01", "n02", "n03", "n05"]
 

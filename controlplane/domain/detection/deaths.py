@@ -223,4 +223,12 @@ def _facts(
         "reason": attempt.ended_reason,
         "exit_code": attempt.exit_code,
         "cause": f"rank {first} {exits[first].text}" if first is not None else "",
+        "cause_kind": "" if first is None else _cause_kind(exits[first]),
     }
+
+
+def _cause_kind(exit_: Exit) -> str:
+    """Say whether an end names its own cause, and how: by a signal, by an error, or ("") not at all."""
+    if exit_.weight <= 0:
+        return ""
+    return "signal" if _is_signal(exit_) else "error"

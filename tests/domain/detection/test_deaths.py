@@ -54,6 +54,7 @@ def test_the_blame_is_sharpened_once_the_companions_had_time_to_report():
     stage = training()
     stage.rank("rank.exited", 0, exit_code=1)
     stage.sweep()
+    assert stage.last("crash").facts["cause_kind"] == "", "it may be a consequence of another's end"
     stage.rank("rank.exited", 2, exit_code=None, signal=11)
     assert stage.sweep() == []
     stage.wait(1)
@@ -225,7 +226,7 @@ def test_a_job_that_ends_by_itself_leaves_no_survivors_to_be_told_of():
     stage = training()
     stage.rank("rank.exited", 1, exit_code=None, signal=11)
     stage.sweep()
-    assert stage.last("crash").facts["job_running"] is True
+    assert (stage.last("crash").facts["job_running"], stage.last("crash").facts["cause_kind"]) == (True, "signal")
     stage.wait(5)
     stage.send("scheduler.job", state="FAILED", job_id="7")
     stage.wait(60)
@@ -260,6 +261,7 @@ def test_one_exception_from_different_lines_is_not_the_same_exception():
         stage.rank("rank.exited", rank, exit_code=1, error=error)
     stage.wait(2)
     assert stage.last("crash").facts["fingerprint"] == "KeyError: 'x' at data.py:7"
+    assert stage.last("crash").facts["cause_kind"] == "error"
     assert stage.last("crash").entity == "rank:0"
 
 
