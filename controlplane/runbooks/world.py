@@ -86,11 +86,14 @@ def _still(turn: Turn) -> Outcome | None:
 
 
 def _launcher(turn: Turn, node: Node) -> Outcome | None:
-    """Wait for a launcher that is away or in dispute: its silence is no failure of the run."""
+    """Wait for a launcher that is away or in dispute: its silence is no failure of the run.
+
+    A step that may be skipped is not waited for: what comes behind it does without the launcher.
+    """
     if node.identity_conflict:
         return Still("identity", f"two machines use the name of the launcher {node.name}")
     heard = node.last_seen_at
     silent = heard is not None and (turn.now - heard).total_seconds() >= SILENT_AFTER_S
-    if silent and turn.spec.action.by_launcher:
+    if silent and turn.spec.action.by_launcher and not turn.spec.optional:
         return Still("launcher", f"the launcher {node.name} is silent")
     return None

@@ -72,15 +72,19 @@ def test_a_launch_that_nobody_took_up_does_not_happen_after_the_run_was_stopped(
     assert cluster.fresh().state == "stopped"
 
 
-def test_a_launcher_that_is_away_for_minutes_costs_no_try(cluster):
+def test_a_launcher_that_is_away_for_minutes_costs_no_try_and_keeps_no_rank_alive(cluster):
     cluster.alive.discard(HEAD)
     cluster.kill_rank(2)
+    took = cluster.until(lambda: not any(rank.alive for rank in cluster.ranks.values()), limit=30)
+    assert took <= 25
+    cluster.until(lambda: cluster.newest().state == "exited", limit=5)
     cluster.rest(40)
     pass_minutes(cluster, 10)
     assert cluster.run.executions.count() == 1
     assert cluster.execution().held_by == "launcher"
     cluster.alive.add(HEAD)
     cluster.until(lambda: len(cluster.launches) == 2)
+    assert [order["attempt"] for order in cluster.stops] == [1]
     assert cluster.run.executions.count() == 1
 
 

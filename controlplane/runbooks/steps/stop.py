@@ -1,13 +1,18 @@
 """Stop what is left of the attempt, by escalation, and have its death proved (R-03).
 
 The attempt is marked before the command leaves, so the deaths that follow are
-ours and no new fault. A later try gives no grace.
+ours and no new fault. A later try gives no grace. Where others can end the ranks after
+this step (it is optional), a launcher that gives no sign for as long as a command's lease
+is not waited for: ranks that hang keep their nodes busy meanwhile. It is told to
+stop the attempt whenever it comes back.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from controlplane.domain.recovery.acts import Do
+from controlplane.fleet import queries as fleet
+from controlplane.fleet.commands import LEASE
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.runbooks.models import ExecutionState
 from controlplane.runbooks.outcomes import Done, End, Failed, Outcome, Wait
@@ -36,10 +41,14 @@ class Stop(Step):
             turn.act(Do.KILL, turn.incident.title, args={"attempt": attempt.number})
         runs.mark_stopping(attempt, turn.now)
         runs.set_state(turn.run, expected=[RunState.RUNNING, RunState.WAITING], to=RunState.RECOVERING)
+        turn.context.update(_before(turn))
+        away = _away(turn)
+        if away:
+            runs.send_stop(turn.run, attempt, turn.now)
+            return {"attempt": attempt.number, "away": away}
         grace = GRACE_S if turn.tried.try_number == 1 else 0.0
         args = {"run": turn.run.name, "attempt": attempt.number, "grace_s": grace}
         turn.command(turn.run.launcher, "attempt.stop", args, within_s=WITHIN_S)
-        turn.context.update(_before(turn))
         return {"attempt": attempt.number, "grace_s": grace}
 
     def preview(self, turn: Turn) -> str | None:
@@ -53,9 +62,11 @@ class Stop(Step):
         """Be done when the launcher has proved that no rank is left."""
         if turn.tried.intent.get("resolved"):
             return End(ExecutionState.SUCCEEDED, "the incident was resolved meanwhile; nothing was touched")
+        if away := turn.tried.intent.get("away"):
+            return Failed(str(away), retry=False)
         command = next(iter(turn.commands()), None)
         if command is not None and not finished(command):
-            return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
+            return self._unanswered(turn)
         if command is not None and not succeeded(command):
             return Failed(refusal(command))
         survivors = answer(command).get("survivors") if command else []
@@ -63,6 +74,21 @@ class Stop(Step):
             return Failed(f"{len(survivors)} ranks are still alive")
         close_broken(turn)
         return Done({"stopped": True})
+
+    def _unanswered(self, turn: Turn) -> Outcome:
+        away, attempt = _away(turn), turn.broken
+        if not away or attempt is None:
+            return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
+        runs.send_stop(turn.run, attempt, turn.now)
+        return Failed(away, retry=False)
+
+
+def _away(turn: Turn) -> str:
+    """Say that the launcher is silent where nobody need wait for it, "" otherwise."""
+    heard = next((node.last_seen_at for node in fleet.nodes_for([turn.run.launcher])), None)
+    if not turn.spec.optional or heard is None or turn.now - heard < LEASE:
+        return ""
+    return f"the launcher {turn.run.launcher} gives no sign, so the nodes' own agents are asked"
 
 
 def _resolved(turn: Turn) -> bool:
