@@ -43,6 +43,18 @@ def test_a_deadline_is_put_on_our_own_clock(polling, plane):
     assert polling.taken[0].deadline_ms == pytest.approx(1_000_000 - 60_000, abs=200)
 
 
+@pytest.mark.parametrize("by_s", [-3600, 3600])
+def test_a_deadline_is_right_though_somebody_set_our_clock_a_moment_ago(polling, plane, monkeypatch, by_s):
+    polling.poll()
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() + by_s * 10**9)
+    monkeypatch.setattr(time, "time", lambda: time.time_ns() / 1e9)
+    plane.skew_ms = -by_s * 1000
+    plane.commands = [given()]
+    polling.poll()
+    assert polling.taken[0].deadline_ms == pytest.approx(1_000_000 + by_s * 1000, abs=500)
+
+
 @pytest.mark.parametrize("bad", [None, 5, {}, {"command_id": "x"}, given(args=[]), given(lease_s="long")])
 def test_a_command_that_cannot_be_read_does_not_stop_the_next(polling, plane, bad):
     plane.commands = [bad, given(command_id="c2")]

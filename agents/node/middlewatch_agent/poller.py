@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 PING = "/api/v1/ping"
 SKEW_EVERY_S = 600.0
+STEP_S = 1.0
+"""A wall clock that moved so much against the one that only counts was set: what was measured before is worth nothing."""
 MAX_COMMANDS = 100
 CALM_S = 1.0
 REST_S = 0.02
@@ -39,6 +41,7 @@ class Poller:
         self._ended = False
         self._nudged = threading.Event()
         self._skew_at = -SKEW_EVERY_S
+        self._epoch = 0.0
 
     def run(self) -> None:
         """Poll until `stop`; a poll that is on its way is abandoned."""
@@ -66,8 +69,7 @@ class Poller:
     def poll(self) -> float:
         """Poll once and give the seconds to wait before the next time."""
         if time.monotonic() - self._skew_at >= SKEW_EVERY_S:
-            self.skew_ms = measure_skew(self._connection)
-            self._skew_at = time.monotonic()
+            self._measure()
         asked = time.monotonic()
         answer = self._connection.request("GET", self._path, token=self._token.read())
         if answer.status != HTTPStatus.OK or not isinstance(answer.body, dict):
@@ -75,11 +77,18 @@ class Poller:
         self._backoff.succeeded()
         items = answer.body.get("commands")
         given = items[:MAX_COMMANDS] if isinstance(items, list) else []
+        if given and abs(_epoch() - self._epoch) >= STEP_S:
+            self._measure()  # somebody set our clock while we waited: deadlines would be off by as much
         for item in given:
             self._offer(item)
         # A server that answers "nothing" at once must not make us spin; after commands
         # their own reports go first.
         return REST_S if given else max(0.0, CALM_S - (time.monotonic() - asked))
+
+    def _measure(self) -> None:
+        epoch = _epoch()
+        self.skew_ms = measure_skew(self._connection)
+        self._skew_at, self._epoch = time.monotonic(), epoch
 
     def _offer(self, item: object) -> None:
         try:
@@ -92,6 +101,11 @@ class Poller:
             deadline_ms=told.deadline_ms - (self.skew_ms or 0) if told.deadline_ms else None,
         )  # fmt: skip
         self._take(command)
+
+
+def _epoch() -> float:
+    """When the clock that only counts began by the wall clock: a moment that moves only when somebody sets the latter."""
+    return time.time() - time.monotonic()
 
 
 def measure_skew(connection: Connection) -> int | None:
