@@ -71,6 +71,14 @@ def test_lines_about_trouble_pass_the_ranks_prefilter(line):
     assert prefilter.rank(line)
 
 
+@pytest.mark.parametrize("hostile", ["nan ", "loss ", "XFS ", "[", "a."])
+def test_a_long_line_of_a_stranger_does_not_hold_the_agent_up(hostile):
+    began, judges = time.thread_time(), (prefilter.kernel, prefilter.service, prefilter.rank)
+    for judge in judges:
+        Outlet("rank", judge, lambda _: None).offer(hostile * (64_000 // len(hostile)), 1, "1")
+    assert time.thread_time() - began < 1.0
+
+
 def test_a_flood_is_cut_to_a_few_lines_a_second():
     bucket = Bucket(per_s=2.0, burst=10.0)
     assert sum(bucket.admit(100.0) for _ in range(50)) == 10

@@ -12,6 +12,8 @@ from typing import NamedTuple, Protocol
 LINES_PER_S = 5.0
 LINES_BURST = 200.0
 MAX_LINE = 2048
+MAX_JUDGED = 16 << 10
+"""Characters of a line that are looked at: a training may print a tensor on one."""
 
 
 class Line(NamedTuple):
@@ -83,8 +85,8 @@ class Outlet:
     gap: bool = False
 
     def offer(self, text: str, at_ms: int, cursor: str) -> None:
-        """Judge one line."""
-        if not self.relevant(text):
+        """Judge one line by its beginning: whoever writes it must not decide how long that takes."""
+        if not self.relevant(text[:MAX_JUDGED]):
             return
         if not self.bucket.admit(time.monotonic()):
             self.gap = True
