@@ -2,7 +2,7 @@ import threading
 import time
 
 import pytest
-from middlewatch_agent.commands import NOTE, Commands
+from middlewatch_agent.commands import MAX_AT_ONCE, NOTE, Commands
 from middlewatch_agent.context import Command, Outcome
 from middlewatch_agent.kinds import BadEventError
 
@@ -166,6 +166,29 @@ def test_old_commands_are_forgotten():
     later.now_ms = NOW_MS + 30 * 24 * 3600 * 1000
     later.commands.resume()
     assert later.kept == {}
+
+
+def test_an_agent_that_never_ends_forgets_old_commands_too():
+    desk = Desk()
+    desk.commands.register("collect", succeed)
+    desk.commands.take(command())
+    desk.wait("succeeded")
+    desk.now_ms += 8 * 24 * 3600 * 1000
+    desk.commands.take(command(command_id="c2"))
+    assert list(desk.kept) == [NOTE + "c2"]
+
+
+def test_a_stop_does_not_wait_behind_long_checks():
+    desk, hold = Desk(allowed=("check.run", "ranks.stop")), threading.Event()
+    desk.commands.register("check.run", lambda _: hold.wait(5) and Outcome())
+    desk.commands.register("ranks.stop", succeed)
+    for number in range(MAX_AT_ONCE + 1):
+        desk.commands.take(command("check.run", command_id=f"check{number}"))
+    desk.commands.take(command("ranks.stop", command_id="stop"))
+    try:
+        assert desk.wait("succeeded")["command_id"] == "stop"
+    finally:
+        hold.set()
 
 
 @pytest.mark.parametrize("bad", ["", "x" * 65])

@@ -25,7 +25,10 @@ NOTE = "command:"
 MAX_ID = 64
 MAX_TAIL = 4096
 MAX_AT_ONCE = 8
+PATIENT = frozenset({"check.run", "support.bundle", "switch.arm"})
+"""Kinds that may take long. They have a room of their own, so that nothing that must be ended waits behind them."""
 REMEMBER_MS = 7 * 24 * 3600 * 1000
+FORGET_EVERY_MS = 3600 * 1000
 
 Tell = Callable[[Mapping[str, Any], Mapping[str, str | None]], None]
 Later = Callable[[float, Callable[[], None]], None]
@@ -68,7 +71,8 @@ class Commands:
         self._clock_ms = clock_ms
         self._handlers: dict[str, tuple[Handler, bool]] = {}
         self._lock = threading.RLock()
-        self._room = threading.Semaphore(MAX_AT_ONCE)
+        self._rooms = {patient: threading.Semaphore(MAX_AT_ONCE) for patient in (True, False)}
+        self._forgot_ms = clock_ms()
         self._known = {key.removeprefix(NOTE): _read(value) for key, value in notes.items()}
 
     def register(self, kind: str, handler: Handler, *, repeatable: bool = False) -> None:
@@ -85,8 +89,7 @@ class Commands:
             for command_id, record in list(self._known.items()):
                 if record.state not in FINAL_STATES:
                     self._resume_one(command_id, record)
-                elif record.at_ms < self._clock_ms() - REMEMBER_MS:
-                    self._forget(command_id)
+            self._forget_old()
 
     def take(self, command: Command) -> None:
         """Accept, refuse or report again; the work itself is done in a thread."""
@@ -102,6 +105,8 @@ class Commands:
             self._accept(command)
 
     def _accept(self, command: Command) -> None:
+        if abs(self._clock_ms() - self._forgot_ms) >= FORGET_EVERY_MS:
+            self._forget_old()
         record = Remembered(
             kind=command.kind, args=dict(command.args), state="accepted", at_ms=self._clock_ms(),
             lease_s=command.lease_s, deadline_ms=command.deadline_ms,
@@ -142,7 +147,7 @@ class Commands:
         threading.Thread(target=self._work, args=(command,), name=name, daemon=True).start()
 
     def _work(self, command: Command) -> None:
-        with self._room:
+        with self._rooms[command.kind in PATIENT]:
             with self._lock:
                 record = self._known[command.command_id]
                 if record.state in FINAL_STATES:
@@ -187,6 +192,13 @@ class Commands:
             key: record.args[key] for key, kind in (("run", str), ("attempt", int)) if _is(record.args, key, kind)
         }
         self._tell(event, {NOTE + command_id: msgspec.json.encode(record).decode()})
+
+    def _forget_old(self) -> None:
+        """An agent may live for a year, and each outcome is kept on disk and in memory."""
+        self._forgot_ms = self._clock_ms()
+        for command_id, record in list(self._known.items()):
+            if record.state in FINAL_STATES and record.at_ms < self._forgot_ms - REMEMBER_MS:
+                self._forget(command_id)
 
     def _forget(self, command_id: str) -> None:
         del self._known[command_id]

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 PING = "/api/v1/ping"
 SKEW_EVERY_S = 600.0
 STEP_S = 1.0
-"""A wall clock that moved so much against the one that only counts was set: what was measured before is worth nothing."""
+"""A wall clock that moved so much against the one that only counts was set: what was measured before is void."""
 MAX_COMMANDS = 100
 CALM_S = 1.0
 REST_S = 0.02
@@ -104,7 +104,7 @@ class Poller:
 
 
 def _epoch() -> float:
-    """When the clock that only counts began by the wall clock: a moment that moves only when somebody sets the latter."""
+    """When the clock that only counts began, by the wall clock: it moves only when somebody sets the latter."""
     return time.time() - time.monotonic()
 
 

@@ -32,7 +32,8 @@ _RANK = re.compile(
     | NCCL\ (?:WARN|ERROR) | ncclSystemError | ncclInternalError | ncclRemoteError | ncclUnhandledCudaError
     | Watchdog\ caught | ProcessGroupNCCL | Connection\ (?:reset|closed|refused)\ by | Broken\ pipe
     | Segmentation\ fault | Bus\ error | \bAborted\b | core\ dumped | terminate\ called
-    | \bnan\b.{0,100}(?:loss|grad) | (?:loss|grad)\S{0,100}[\s=:]{1,100}nan | No\ space\ left | Stale\ file\ handle | Input/output\ error
+    | \bnan\b.{0,100}(?:loss|grad) | (?:loss|grad)\S{0,100}[\s=:]{1,100}nan
+    | No\ space\ left | Stale\ file\ handle | Input/output\ error
     """,
     re.VERBOSE | re.IGNORECASE,
 )
