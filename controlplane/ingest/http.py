@@ -12,7 +12,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 BODY_TIMEOUT_S = 30.0
-"""How long a client may take to send the rest of its body."""
+"""How long a client may take to send its body."""
 
 _encode = msgspec.json.Encoder().encode
 _JSON = (b"content-type", b"application/json")
@@ -59,13 +59,11 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     declared = header(scope, b"content-length")
     if declared is not None and declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
-    message = await receive()
-    body = _part(message)
-    if not message.get("more_body"):
-        return _within(body, limit)
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
-            return await _read_rest(body, receive, limit)
+            message = await receive()
+            body = _part(message)
+            return await _read_rest(body, receive, limit) if message.get("more_body") else _within(body, limit)
     except TimeoutError:
         raise Problem(408, "timeout", "the body did not arrive in time", close=True) from None
 

@@ -1,3 +1,4 @@
+import asyncio
 import gzip
 import time
 
@@ -6,6 +7,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.ingest import http
 from controlplane.ingest.body import unpack
 from controlplane.ingest.http import Problem
 
@@ -42,3 +44,15 @@ def test_a_zstd_frame_that_claims_gigabytes_is_not_believed():
     with pytest.raises(Problem):
         unpack(b"zstd", bytes(frame))
     assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("first", [[], [{"type": "http.request", "body": b"{", "more_body": True}]])
+def test_whoever_never_sends_the_body_is_shown_out(monkeypatch, first):
+    monkeypatch.setattr(http, "BODY_TIMEOUT_S", 0.05)
+
+    async def receive():
+        return first.pop() if first else await asyncio.Event().wait()
+
+    with pytest.raises(Problem) as problem:
+        asyncio.run(asyncio.wait_for(http.read_body({"headers": []}, receive, 100), 5.0))
+    assert problem.value.status == 408
