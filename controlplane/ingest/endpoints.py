@@ -113,7 +113,7 @@ async def commands(service: Service, scope: Scope, receive: Receive) -> Any:
     wait_s, incarnation = _wait_s(asked), _incarnation(asked)
     gone = asyncio.ensure_future(_until_gone(receive))
     try:
-        found = await _poll(service, _Poll(identity.name, incarnation, time.monotonic() + wait_s), gone)
+        found = await _poll(service, _Poll(scope, identity.name, incarnation, time.monotonic() + wait_s), gone)
     finally:
         gone.cancel()
     return {"commands": [_envelope(command) for command in found]}
@@ -123,6 +123,7 @@ async def commands(service: Service, scope: Scope, receive: Receive) -> Any:
 class _Poll:
     """Who asks for commands, as which life of its agent, and until when it waits."""
 
+    scope: Scope
     node: str
     incarnation: str
     deadline: float
@@ -143,7 +144,15 @@ async def _poll(service: Service, poll: _Poll, gone: "asyncio.Future[None]") -> 
 
 
 async def _lease(service: Service, poll: _Poll) -> list[models.Command]:
-    """Take what waits; whoever may not have it leaves it to the agent that may."""
+    """Take what waits; whoever may not have it leaves it to the agent that may.
+
+    The token is asked for once more: it may have been revoked while the poll hung.
+    """
+    try:
+        await service.tokens.identify(poll.scope, told=service.board.listening)
+    except Problem:
+        service.board.post(poll.node)
+        raise
     refusal, found = await service.database.django(lambda: _take(poll))
     if refusal is not None or len(found) == HANDED_OUT_AT_ONCE:
         service.board.post(poll.node)

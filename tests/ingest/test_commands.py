@@ -164,3 +164,18 @@ def test_an_incarnation_that_is_no_name_is_malformed(server, token):
     for incarnation in ("x" * 65, "%00", "%0a"):
         answer = ask_as(server, token, incarnation, 0)
         assert (answer.status, answer.body["field"]) == (400, "incarnation")
+
+
+def test_a_token_that_is_revoked_while_its_poll_hangs_gets_nothing_any_more(server, token):
+    answers = []
+    poller = threading.Thread(
+        target=lambda: answers.append(server.request("GET", "/api/v1/commands?wait_s=10", token=token))
+    )
+    poller.start()
+    time.sleep(0.3)
+    fleet.revoke("n01", datetime.now(UTC))
+    sent = send()
+    poller.join(15)
+    assert answers[0].status == 401
+    sent.refresh_from_db()
+    assert sent.lease_count == 0
