@@ -34,6 +34,8 @@ URGENT = frozenset(
 FLUSH_S = 0.25
 TIMEOUT_S = 1.0
 MAX_REMEMBERED_ATTEMPTS = 10_000
+MAX_HOT_RUNS = 10_000
+"""Names of runs that Redis holds. Agents may make names up: beyond this all are dropped, and PostgreSQL is read."""
 
 _Key = bytes | bytearray | memoryview | str | int | float
 _Fields = dict[_Key, _Key]
@@ -125,7 +127,9 @@ class Aftermath:
                     pipe.hset(hot.NODES, mapping=nodes)
                 if runs:
                     pipe.hset(hot.RUNS, mapping=runs)
-                await pipe.execute()
+                pipe.hlen(hot.RUNS)
+                if (await pipe.execute())[-1] > MAX_HOT_RUNS:
+                    await self._redis.delete(hot.RUNS)
         except (RedisError, OSError, TimeoutError) as error:
             log.debug("hot state is away: %s", error)
             self._nodes, self._runs = nodes | self._nodes, runs | self._runs

@@ -5,6 +5,7 @@ import pytest
 from middlewatch_wire import make_event
 
 from controlplane.events.log import Appended
+from controlplane.fleet import hot
 from controlplane.ingest import aftermath
 from controlplane.watch import wake
 from tests.events.factories import batch, beat, hello, step
@@ -56,3 +57,18 @@ def test_the_first_step_of_an_attempt_wakes_and_the_next_do_not(woken):
 def test_what_belongs_to_no_run_wakes_the_watch_of_the_fleet(woken):
     commit(hello(1), event("command.result", 2, command_id="c-1", state="succeeded"))
     assert woken == [("fleet",), ("run", "demo")]
+
+
+def test_names_of_runs_that_agents_make_up_do_not_fill_redis(monkeypatch):
+    monkeypatch.setattr(aftermath, "MAX_HOT_RUNS", 3)
+
+    async def left(names):
+        subject = aftermath.Aftermath()
+        await subject._redis.delete(hot.RUNS)
+        subject._runs = {f"made up {number}": b"[1,2,3]" for number in range(names)}
+        await subject._flush()
+        there = await subject._redis.hlen(hot.RUNS)
+        await subject.stop()
+        return there
+
+    assert [asyncio.run(left(names)) for names in (3, 4)] == [3, 0]
