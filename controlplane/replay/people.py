@@ -46,6 +46,8 @@ class People:
             "reject": lambda said, now: runbooks.reject(_proposal(said), said.name, now, said.text),
             "hold_run": lambda said, now: runs.hold(run_queries.run_named(said.run or ""), said.name, now),
             "resume_run": lambda said, now: runs.resume(run_queries.run_named(said.run or ""), said.name, now),
+            "stop_run": lambda said, now: runs.stop(run_queries.run_named(said.run or ""), said.name, now),
+            "launch_run": _launch_run,
             "maintenance_begin": self._maintenance_begins,
             "maintenance_end": self._maintenance_ends,
         }
@@ -111,6 +113,11 @@ def _release_node(said: Operator, now: datetime) -> None:
 def _cordon(said: Operator, now: datetime) -> None:
     reason = said.text or f"cordoned by {said.name}"
     quarantine.quarantine(said.node or "", reason, actor_kind=PERSON, actor=said.name, now=now)
+
+
+def _launch_run(said: Operator, now: datetime) -> None:
+    """Launch on nodes that are free; which ones they were the trace's next attempt says."""
+    runbooks.launch(run_queries.run_named(said.run or ""), None, said.name, now)
 
 
 def _silence(said: Operator, now: datetime) -> None:

@@ -15,13 +15,14 @@ _MARKS = re.compile(r"GPU-[0-9a-fA-F-]{8,}|\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:[0-9
 
 
 class Pseudonyms:
-    """Other names for nodes, runs, machines, GPUs and addresses; words of log lines are kept."""
+    """Other names for nodes, runs, people, machines, GPUs and addresses; words of log lines are kept."""
 
-    def __init__(self, nodes: Iterable[str], runs: Iterable[str]) -> None:
-        """Prepare names for these nodes and runs; another recording gets others for what is hashed."""
+    def __init__(self, nodes: Iterable[str], runs: Iterable[str], people: Iterable[str] = ()) -> None:
+        """Prepare names for these nodes, runs and people; another recording gets others for what is hashed."""
         self._salt = secrets.token_bytes(16)
         self._names = {name: f"node-{place:04d}" for place, name in enumerate(sorted(nodes))}
         self._names |= {name: f"run-{place:02d}" for place, name in enumerate(sorted(runs))}
+        self._people = {name: f"person-{place:02d}" for place, name in enumerate(sorted(set(people)))}
         longest_first = sorted(map(re.escape, self._names), key=len, reverse=True)
         self._known = re.compile(rf"(?<![\w-])(?:{'|'.join(longest_first) or '(?!)'})(?![\w-])")
         self._text = lru_cache(maxsize=4096)(self._replaced)
@@ -34,6 +35,9 @@ class Pseudonyms:
         """Give `value` with every name in it replaced."""
         if isinstance(value, str):
             return self._digest(value) if field in MACHINE and value else self._text(value)
+        if isinstance(value, dict) and "operator" in value:
+            said = self.of(value["operator"])
+            return {**self.of({"t": value["t"]}), "operator": {**said, "name": self._people[value["operator"]["name"]]}}
         if isinstance(value, dict):
             return {self._text(key): self.of(inner, key) for key, inner in value.items()}
         if isinstance(value, list):

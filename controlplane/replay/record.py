@@ -4,6 +4,7 @@ The trace begins in the middle of things: what was known at its zero (who the no
 which attempt ran with which ranks, which checkpoints were there) is written as if it arrived then.
 """
 
+import heapq
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from controlplane.events import queries as events
 from controlplane.events.queries import StoredEvent
 from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import Node
+from controlplane.replay import record_people
 from controlplane.replay.pseudonyms import Pseudonyms
 from controlplane.replay.trace import VERSION
 from controlplane.runs.models import Attempt, Mode, Run
@@ -31,10 +33,11 @@ INSIDE = ("begins_at_ms", "ends_at_ms")
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was written."""
+    """What was written; `acts` are what people did."""
 
     events: int
     nodes: int
+    acts: int = 0
 
 
 @dataclass(slots=True)
@@ -75,30 +78,45 @@ def record(
     if since >= until:
         raise Invalid("since", "must be before until")
     nodes = _nodes(run, until)
-    names = Pseudonyms([node.name for node in nodes], [run.name]) if pseudonyms else None
+    known = [node.name for node in nodes]
+    acts = record_people.acts(
+        record_people.Window(run=run, nodes=known, since=since, until=until, words=not pseudonyms)
+    )
+    names = Pseudonyms(known, [run.name], [act["name"] for _, act in acts]) if pseudonyms else None
     recorder = _Recorder(run, since, until)
     written = 0
     with path.open("w", encoding="utf-8") as file:
-        for line in _lines(recorder, nodes, path):
+        for line in _lines(recorder, nodes, acts, path):
             file.write(json.dumps(names.of(line) if names else line, ensure_ascii=False, separators=(",", ":")) + "\n")
             written += "event" in line
             if most is not None and written > most:
                 raise Refused(f"more than {most:,} events were recorded in that time")
-    return Recording(events=written, nodes=len(nodes))
+    return Recording(events=written, nodes=len(nodes), acts=len(acts))
 
 
-def _lines(recorder: _Recorder, nodes: list[Node], path: Path) -> Iterator[dict[str, Any]]:
+def _lines(
+    recorder: _Recorder, nodes: list[Node], acts: list[record_people.Act], path: Path
+) -> Iterator[dict[str, Any]]:
     yield _header(recorder, nodes, path)
     names = [node.name for node in nodes]
     first = history.id_before(recorder.since)
     for event in _before(recorder, first, names):
         yield recorder.line(event, 0.0)
     yield from _saved(recorder)
+    yield from heapq.merge(_said(recorder, first, names), _done(recorder, acts), key=lambda line: float(line["t"]))
+    yield {"t": round((recorder.until - recorder.since).total_seconds(), 3), "end": True}
+
+
+def _said(recorder: _Recorder, first: int, names: list[str]) -> Iterator[dict[str, Any]]:
     t = 0.0
     for event in _between(recorder, first, names):
         t = max(t, (event.received_at - recorder.since).total_seconds())
         yield recorder.line(event, t)
-    yield {"t": round((recorder.until - recorder.since).total_seconds(), 3), "end": True}
+
+
+def _done(recorder: _Recorder, acts: list[record_people.Act]) -> Iterator[dict[str, Any]]:
+    for at, act in acts:
+        yield {"t": round((at - recorder.since).total_seconds(), 3), "operator": act}
 
 
 def _nodes(run: Run, until: datetime) -> list[Node]:

@@ -38,6 +38,8 @@ MAX_CHANGES = 8
 MAX_GPUS_PER_NODE = 64
 STOP_GRACE_S = 2.0
 STOP_DEADLINE = timedelta(days=1)
+STOPPED = "stop"
+"""In the data of the chronicle's entry, `did`: a recording finds it there."""
 """A stop names one attempt and stays right, so it waits for a launcher that is away."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
 
@@ -178,7 +180,7 @@ def stop(run: Run, by: str, now: datetime) -> None:
         for attempt in run.attempts.exclude(state=AttemptState.EXITED):
             mark_stopping(attempt, now)
             send_stop(run, attempt, now)
-        _say(run, "action", f"{by} stopped the run.", by, now)
+        _say(run, "action", f"{by} stopped the run.", by, now, did=STOPPED)
     run.state = RunState.STOPPED
 
 
@@ -246,9 +248,9 @@ def launchable(run: Run) -> None:
         raise Conflict(f"{run.name} has a living attempt")
 
 
-def _say(run: Run, kind: str, sentence: str, by: str, now: datetime) -> None:
+def _say(run: Run, kind: str, sentence: str, by: str, now: datetime, *, did: str = "") -> None:
     book = Book(now, "person" if by else "system", by)
-    book.tell(f"run:{run.name}", kind, sentence)
+    book.tell(f"run:{run.name}", kind, sentence, data={"did": did} if did else {})
     book.write()
     live.touch(f"run:{run.name}")
     live.touch("fleet", urgent=False)

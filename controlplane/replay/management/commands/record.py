@@ -29,7 +29,8 @@ class Command(BaseCommand):
             done = record(run, options["since"], until, options["file"], pseudonyms=options["pseudonyms"])
         except (MiddlewatchError, OSError) as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{done.events} events of {done.nodes} nodes are in {options['file']}.")
+        said = f"{done.events} events of {done.nodes} nodes and {done.acts} acts of people"
+        self.stdout.write(f"{said} are in {options['file']}.")
 
 
 def moment(text: str) -> datetime:
