@@ -1,7 +1,8 @@
 """Move nodes between ledger states, each move with its reason, evidence and actor.
 
 The ledger is append-only and keyed, so a repeated move writes nothing. A node
-that an operator holds is not touched by automation, in either direction.
+that an operator holds is not touched by automation, in either direction; nor is one about
+which automation contradicts itself, unless the new verdict is certain.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,14 +13,14 @@ from django.db import transaction
 
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.errors import Conflict, NotFound, Refused
-from controlplane.domain.fleet import removals, strikes
+from controlplane.domain.fleet import removals, strikes, verdicts
 from controlplane.domain.fleet.identity import Kinship
 from controlplane.domain.fleet.states import BANNED, KEPT_OUT, USABLE
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import queries as fleet_queries
 from controlplane.fleet.models import Node, NodeState
 from controlplane.fleet.queries import Returned
-from controlplane.quarantine import queries
+from controlplane.quarantine import conflicts, queries
 from controlplane.quarantine.freezing import TAKES_OUT, freeze, frozen, thaw
 from controlplane.quarantine.models import LedgerEntry
 from controlplane.runs import automation
@@ -44,15 +45,21 @@ def move(
     incident_id: int | None = None,
     strike: bool = False,
     key: str | None = None,
+    certain: bool = False,
     book: Book | None = None,
 ) -> LedgerEntry:
     """Move a node to state `to` and write the ledger; the same `key` again returns the first entry.
 
+    `certain` says that no second opinion holds the move back: a fatal fault, a fence, a person's wish.
+
     Raises:
         NotFound: no such node.
-        Refused: a hold or a freeze keeps automation away, or runbooks have quarantined too many nodes lately.
+        Refused: a hold or a freeze keeps automation away, it contradicts itself, or runbooks have
+            quarantined too many nodes lately.
         Conflict: the node cannot go there from where it is.
     """
+    if actor_kind != PERSON and not certain and not _known(key):
+        _check_verdict(name, to, incident_id, now, book)
     with transaction.atomic():
         node = _locked(name)
         written = LedgerEntry.objects.filter(key=key).first() if key else None
@@ -88,6 +95,24 @@ def _check_automation(node: Node, to: str) -> None:
         raise Refused(off)
     if to in USABLE and node.state_actor_kind == PERSON and node.state in KEPT_OUT:
         raise Refused(f"a person made {node.name} {node.state}, so automation leaves it to people")
+
+
+def _check_verdict(name: str, to: str, incident_id: int | None, now: datetime, book: Book | None) -> None:
+    """Freeze a node about which automation contradicts itself; the history of node and fleet say so once."""
+    node = Node.objects.filter(name=name).first()
+    if node is None or node.held or verdicts.blames(node.state, to) is None:
+        return
+    if conflicts.frozen(name, now):
+        raise Refused(sentences.frozen(name))
+    opposite = conflicts.contradicted(name, node.state, to, incident_id, now)
+    if opposite is None:
+        return
+    mine, key = book or Book(now), f"{conflicts.PREFIX}{opposite.pk}"
+    told = sentences.contradicted(name, to, opposite.to_state, opposite.at)
+    note(name, told, actor="verdicts", key=key, now=now, book=mine)
+    if book is None:
+        mine.write()
+    raise Refused(sentences.frozen(name))
 
 
 def _check_removals(incident_id: int | None, now: datetime, *, strike: bool) -> None:
@@ -149,6 +174,7 @@ def quarantine(
     incident_id: int | None = None,
     key: str | None = None,
     strike: bool = True,
+    certain: bool = False,
     book: Book | None = None,
 ) -> LedgerEntry:
     """Keep a node out of training until somebody releases it.
@@ -160,7 +186,7 @@ def quarantine(
         raise Conflict(f"{node} is quarantined already")
     return move(
         node, NodeState.QUARANTINED, reason, actor_kind=actor_kind, actor=actor, evidence=evidence,
-        incident_id=incident_id, strike=strike, key=key, now=now, book=book,
+        incident_id=incident_id, strike=strike, key=key, now=now, certain=certain, book=book,
     )  # fmt: skip
 
 
@@ -237,7 +263,7 @@ def refuse(returned: Returned, *, now: datetime, book: Book | None = None) -> Le
     reason = f"is {what} node {before.name}, which is {before.state}: {before.state_reason}"
     return move(
         name, NodeState.QUARANTINED, f"node {name} {reason}", actor_kind="system", actor="identity", now=now,
-        key=f"returned:{name}:{returned.node.incarnation}:{before.name}", book=book,
+        key=f"returned:{name}:{returned.node.incarnation}:{before.name}", certain=True, book=book,
     )  # fmt: skip
 
 

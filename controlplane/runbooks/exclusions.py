@@ -16,6 +16,7 @@ from controlplane.domain.recovery.responses import GONE, condemned, is_hard
 from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import NodeState
 from controlplane.quarantine import actions as quarantine
+from controlplane.quarantine import conflicts
 from controlplane.runbooks.turn import Turn
 from controlplane.runs.times import seconds
 
@@ -52,7 +53,7 @@ def _quarantine(turn: Turn, diagnosis: Diagnosis, node: str) -> None:
     def move() -> None:
         quarantine.quarantine(
             node, diagnosis.title, evidence(diagnosis, node), actor_kind="runbook", actor=turn.runbook.id,
-            incident_id=turn.incident.pk, key=key, now=turn.now, book=turn.book,
+            incident_id=turn.incident.pk, key=key, now=turn.now, certain=is_hard(diagnosis), book=turn.book,
         )  # fmt: skip
 
     if _moved(turn, node, Do.QUARANTINE, diagnosis.title, move):
@@ -75,7 +76,8 @@ def drain(turn: Turn, diagnosis: Diagnosis, node: str) -> bool:
     def move() -> None:
         quarantine.move(
             node, NodeState.DRAINING, diagnosis.title, actor_kind="runbook", actor=turn.runbook.id,
-            evidence=evidence(diagnosis, node), incident_id=turn.incident.pk, key=key, now=turn.now, book=turn.book,
+            evidence=evidence(diagnosis, node), incident_id=turn.incident.pk, key=key, now=turn.now,
+            certain=is_hard(diagnosis), book=turn.book,
         )  # fmt: skip
 
     return _moved(turn, node, Do.DRAIN, diagnosis.title, move)
@@ -91,7 +93,7 @@ def set_aside(turn: Turn, diagnosis: Diagnosis, nodes: Sequence[str]) -> None:
         key = f"incident:{turn.incident.pk}:aside:{node.name}"
         quarantine.move(
             node.name, NodeState.SUSPECT, diagnosis.title, actor_kind="runbook", actor=turn.runbook.id,
-            incident_id=turn.incident.pk, key=key, now=turn.now, book=turn.book,
+            incident_id=turn.incident.pk, key=key, now=turn.now, certain=True, book=turn.book,
         )  # fmt: skip
 
 
@@ -118,8 +120,13 @@ def _spared(turn: Turn, node: str, do: Do, refusal: str) -> None:
 
 
 def _propose(turn: Turn, node: str, do: Do, why: str, refusal: str) -> None:
-    """What a hold or an empty budget forbids is a person's to do; an operator's own hold calls that operator."""
+    """What a hold, a contradiction or an empty budget forbids is a person's to do.
+
+    An operator's own hold calls that operator; of a contradiction people get a note.
+    """
     key = f"{turn.execution.attempt}"
     turn.act(do, why, node=node, proposed=True, key=key)
+    if conflicts.frozen(node, turn.now):
+        turn.act(Do.NOTIFY, f"{why}; {refusal}", node=node, key=f"{key} {node}")
     if any(item.held for item in fleet.nodes_for([node])):
         turn.act(Do.PAGE, f"{why}; {refusal}", key=key)

@@ -76,7 +76,7 @@ def _quarantine(incident: Incident, diagnosis: Diagnosis, node: str, opened: str
     key = f"incident:{incident.pk}:quarantine:{node}"
     quarantine.quarantine(
         node, diagnosis.title, exclusions.evidence(diagnosis, node), actor_kind="runbook", actor="fleet",
-        incident_id=incident.pk, key=key, now=book.now, book=book,
+        incident_id=incident.pk, key=key, now=book.now, certain=True, book=book,
     )  # fmt: skip
     records.record(Act(do=Do.QUARANTINE, why=diagnosis.title, node=node, key="node"), book.now, incident=incident)
 

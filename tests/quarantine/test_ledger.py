@@ -53,6 +53,39 @@ def test_a_node_that_an_operator_holds_is_not_touched_by_automation(node):
     assert state() == "quarantined"
 
 
+def judged(to, incident, minutes, **more):
+    """Let automation move n1 by a verdict of an incident, minutes after the beginning."""
+    at = NOW + timedelta(minutes=minutes)
+    return actions.move("n1", to, "a verdict", actor_kind="runbook", incident_id=incident, now=at, **more)
+
+
+def test_a_node_about_which_automation_contradicts_itself_is_left_as_it_is_until_a_person_moves_it(node):
+    judged("suspect", 1, 0)
+    judged("spare", 1, 15)  # the same trouble corrects itself
+    for minutes in (20, 25):
+        with pytest.raises(Refused, match="verdicts about n1 contradict each other, so a person has to move it"):
+            judged("draining", 2, minutes)
+    told = list(Entry.objects.filter(kind="action", sentence__startswith="Node n1 was made spare at 03:15 UTC"))
+    assert (state(), len(told)) == ("spare", 1)
+    assert queries.entries("n1").first().reason == told[0].sentence
+    judged("quarantined", 3, 30, certain=True)  # freezing shields no fault
+    with pytest.raises(Refused, match="contradict"):
+        judged("spare", 4, 31)
+    actions.release("n1", by="ana", now=NOW + timedelta(minutes=40))
+    judged("draining", 5, 41)
+    assert state() == "draining"
+
+
+def test_what_one_trouble_blames_no_other_acquits_and_the_freeze_ends_by_itself_after_a_day(node):
+    judged("suspect", 1, 0)
+    with pytest.raises(Refused, match="contradict"):
+        judged("spare", 2, 10)
+    with pytest.raises(Refused, match="contradict"):
+        judged("spare", 2, 24 * 60)
+    judged("spare", 2, 24 * 60 + 11)
+    assert state() == "spare"
+
+
 def test_a_quarantined_node_is_not_quarantined_again(node):
     by_runbook()
     with pytest.raises(Conflict):

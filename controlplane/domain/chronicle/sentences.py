@@ -111,6 +111,19 @@ def refuted(node: str, attempt: int, what: str) -> str:
     return full_stop(f"Cleared node {node}: attempt {attempt} failed the same way without it; {what}")
 
 
+def contradicted(node: str, now_to: str, before_to: str, before: datetime) -> str:
+    """Tell that automation contradicts itself about a node, and what follows."""
+    was, would = f"made {before_to} at {before:%H:%M} UTC", f"would be {now_to} by another verdict"
+    return (
+        f"Node {node} was {was} and {would}: automation leaves it as it is until a person moves it, for a day at most."
+    )
+
+
+def frozen(node: str) -> str:
+    """Say in a clause why automation does not move a node."""
+    return f"verdicts about {node} contradict each other, so a person has to move it"
+
+
 def silenced(by: str, about: str, seconds: float, until: datetime) -> str:
     """Tell that nobody is woken for a while."""
     span = f"for {duration(seconds)}, until {until:%Y-%m-%d %H:%M} UTC"

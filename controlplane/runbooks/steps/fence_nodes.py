@@ -73,7 +73,7 @@ def _keep_out(turn: Turn, node: str) -> None:
     try:
         quarantine.quarantine(
             node, why, actor_kind="runbook", actor=turn.runbook.id, incident_id=turn.incident.pk, strike=False,
-            key=key, now=turn.now, book=turn.book,
+            key=key, now=turn.now, certain=True, book=turn.book,
         )  # fmt: skip
     except (Refused, Conflict, NotFound) as refused:
         turn.tell("hold", f"Node {node} was not quarantined: {refused}.", key=f"unfenced:{node}")

@@ -66,7 +66,7 @@ def _kept(turn: Turn, entry: LedgerEntry, left: dict[str, str]) -> bool:
     try:
         quarantine.move(
             name, _home(name), why, actor_kind=RUNBOOK, actor=turn.runbook.id, incident_id=turn.incident.pk, key=key,
-            now=turn.now, book=turn.book,
+            now=turn.now, certain=turn.undoing, book=turn.book,
         )  # fmt: skip
     except MiddlewatchError as refusal:
         left[name] = f"{entry.node.state}: {refusal}"
