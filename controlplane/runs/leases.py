@@ -18,6 +18,9 @@ from django.db.models import F, Q
 
 from controlplane.domain.errors import LeaseLost
 
+CLOCKS_APART = timedelta(seconds=30)
+"""How far the clocks of two workers may be apart without one taking the other's lease for a mistake."""
+
 
 class Look(IntEnum):
     """What came of a look at a leased row; false when there was none."""
@@ -77,9 +80,13 @@ class Lease:
 
 
 def take(rows: "models.QuerySet[Any]", owner: str, now: datetime, seconds: float) -> Lease | None:
-    """Claim the one row of `rows` for `owner`, or knock and return None when it is taken."""
-    free = Q(owner="") | Q(lease_until__lt=now) | Q(owner=owner)
+    """Claim the one row of `rows` for `owner`, or knock and return None when it is taken.
+
+    A lease that ends much later than one taken now was written by a clock that ran ahead, or before ours was
+    set back: nobody waits for it. Its owner, if it lives, loses it and writes nothing.
+    """
     until = now + timedelta(seconds=seconds)
+    free = Q(owner="") | Q(lease_until__lt=now) | Q(lease_until__gt=until + CLOCKS_APART) | Q(owner=owner)
     if rows.filter(free).update(owner=owner, lease_until=until, fence=F("fence") + 1):
         row = rows.filter(owner=owner).values("fence", "knocks").first()
         return Lease(rows, owner, row["fence"], row["knocks"], now, seconds) if row else None

@@ -31,6 +31,13 @@ def test_a_lease_that_ran_out_may_be_taken_and_fences_the_old_owner_off(row):
     assert new.locked().owner == "two"
 
 
+def test_a_lease_that_a_clock_running_ahead_wrote_keeps_nobody_out(row):
+    ahead = take(row, "one", NOW + timedelta(hours=1), 10)
+    assert take(row, "two", NOW, 10) is not None
+    with pytest.raises(LeaseLost):
+        ahead.locked()
+
+
 def test_who_was_knocked_at_learns_of_it_once(row):
     lease = take(row, "one", NOW, 10)
     take(row, "two", NOW, 10)
