@@ -1,6 +1,6 @@
 """Project what agents report onto runs and attempts.
 
-Only the head node may speak of attempts and only the nodes of an attempt may
+Only the head node may speak of attempts, of a scheduler and of capacity, and only the nodes of an attempt may
 speak of its ranks: a token speaks for its node, not for the run of another.
 Steps are folded before they are written, so a chunk of a thousand costs one row.
 """
@@ -25,6 +25,8 @@ MAX_NODES = 10_000
 MAX_SUPPORTS = 32
 MAX_SUPPORT = 40
 REASONS = frozenset({"completed", "failed", "killed", "node_fail", "timeout", "preempted"})
+OF_LAUNCHERS = ("attempt.", "scheduler.", "capacity.")
+"""Kinds in which a launcher speaks of more than its own node."""
 
 
 def members(run: Run, attempts: Iterable[Attempt], signals: Iterable[Signal]) -> dict[int, list[str]]:
@@ -46,9 +48,13 @@ def spoken_for(run: Run, nodes: Mapping[int, Sequence[str]], signal: Signal) -> 
 
     `nodes` are the `members` of the run's attempts.
     """
-    if signal.run is None or signal.node == run.launcher:
+    if signal.node == run.launcher:
         return True
-    if signal.run != run.name or signal.kind.startswith("attempt."):
+    if signal.kind.startswith(OF_LAUNCHERS):
+        return False
+    if signal.run is None:
+        return True
+    if signal.run != run.name:
         return False
     if signal.attempt is None:
         return any(signal.node in names for names in nodes.values())

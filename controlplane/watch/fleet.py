@@ -39,6 +39,7 @@ from controlplane.runs.book import Book
 from controlplane.runs.leases import Look
 from controlplane.runs.machines import FLEET, Held
 from controlplane.runs.models import Run
+from controlplane.runs.projection import OF_LAUNCHERS
 from controlplane.runs.times import moment, seconds
 from controlplane.watch import pipeline, results, wake
 from controlplane.watch.memory import Memory
@@ -71,11 +72,19 @@ class _Sweep:
         return not caught_up
 
     def _commit(self, held: Held, reducer: FleetMachine, found: Sequence[StoredEvent], *, caught_up: bool) -> None:
-        signals = [event.signal() for event in found]
+        signals = credible([event.signal() for event in found])
         hear(reducer, signals, self.now)
         judged = reducer.sweep(seconds(self.now), ask(reducer, _views, self.now)) if caught_up else []
         cursor = found[-1].id if found else held.machine.cursor
         commit(held, reducer, signals, judged, cursor=cursor, now=self.now)
+
+
+def credible(signals: Sequence[Signal]) -> list[Signal]:
+    """Leave out what nodes that launch no run say of schedulers and capacity: a token speaks only for its node."""
+    if not any(signal.kind.startswith(OF_LAUNCHERS) for signal in signals):
+        return list(signals)
+    launchers = set(Run.objects.values_list("launcher", flat=True).distinct())
+    return [signal for signal in signals if signal.node in launchers or not signal.kind.startswith(OF_LAUNCHERS)]
 
 
 def hear(reducer: FleetMachine, signals: Sequence[Signal], now: datetime) -> None:

@@ -6,12 +6,13 @@ import pytest
 
 from controlplane.domain.detection.run import RunMachine
 from controlplane.events import queries as events
+from controlplane.fleet.models import SchedulerNode
 from controlplane.runs.leases import Look
 from controlplane.runs.models import Machine, Run
 from controlplane.runs.queries import awake
 from controlplane.watch import fleet as fleet_watch
 from controlplane.watch import pipeline, sweeping
-from tests.flows.conftest import trained
+from tests.flows.conftest import training
 from tests.flows.world import HEAD, Cluster
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +26,7 @@ def _fresh_memory():
 
 @pytest.fixture
 def cluster():
-    return trained(Cluster(size=2, spares=1).build(), steps=6)
+    return training(steps=6, size=2, spares=1)
 
 
 def machine(cluster):
@@ -132,6 +133,20 @@ def test_a_node_of_another_run_cannot_kill_this_one(cluster):
     assert cluster.fresh().state == "running"
 
 
+def test_a_node_that_calls_itself_a_launcher_cannot_speak_for_the_one_of_the_run(cluster):
+    cluster.say("n01", "node.hello", hardware={"machine_id": "n01"}, capabilities=["launcher"])
+    cluster.tick()
+    for state in ("RUNNING", "CANCELLED"):
+        cluster.say("n01", "scheduler.job", attempt=1, about_run=True, job_id="demo.1", state=state, by="alice")
+    cluster.say("n01", "scheduler.node", node="n02", state="down", reason="Not responding", owner="slurm")
+    cluster.say("n01", "capacity.notice", what="maintenance", begins_at_ms=0, ends_at_ms=9_000_000_000_000)
+    cluster.tick()
+    assert not cluster.fresh().held
+    assert not SchedulerNode.objects.exists()
+    cluster.kill_rank(1)
+    cluster.until(lambda: len(cluster.launches) == 2)
+
+
 def test_events_of_a_run_that_is_created_later_are_attached_to_it(db):
     cluster = Cluster(size=2, spares=0).build()
     name = cluster.run.name
@@ -154,7 +169,7 @@ def test_runs_that_are_over_cost_nothing(cluster):
 
 
 def test_many_silent_nodes_hold_every_restart_until_they_are_heard_again(db):
-    cluster = trained(Cluster(size=4, spares=2).build(), steps=6)
+    cluster = training(steps=6, size=4, spares=2)
     cluster.alive = {HEAD}
     cluster.tick(40)
     assert "fell silent together" in Machine.objects.get(name="fleet").hold
