@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from django.db import DatabaseError, transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from controlplane.domain.errors import LeaseLost, MiddlewatchError
 from controlplane.domain.recovery.action import Effect
@@ -65,7 +65,7 @@ def _turn(lease: Lease, now: datetime, *, join: bool = True) -> bool:
     try:
         with _timed(lease), transaction.atomic():
             return _transitions(lease, now, made, join=join)
-    except (DatabaseError, LeaseLost):
+    except (OperationalError, InterfaceError, LeaseLost):  # nothing of the step's own: it is made again
         raise
     except Exception as error:  # noqa: BLE001 - whatever a step raises is told and costs only that step
         return _turn(lease, now, join=False) if len(made) > 1 else _broken(lease, now, _why(error))

@@ -37,6 +37,7 @@ from controlplane.runs.models import Attempt, Machine, Run
 from controlplane.runs.projection import members, spoken_for
 from controlplane.runs.times import seconds
 from controlplane.watch import results
+from controlplane.watch.alone import each
 from controlplane.watch.memory import Memory
 from controlplane.watch.sweeping import CHUNK, sweep
 
@@ -65,8 +66,8 @@ def sweep_run(run_id: int, owner: str, now: datetime) -> Look:
 def follow_up(run: Run, changed: Sequence[Incident], owner: str, now: datetime) -> Look:
     """Carry on what works on the run, and consider each incident that is open or has just moved."""
     going = {incident.pk: incident for incident in [*changed, *incident_queries.open_of(run)]}
-    looks = [engine.advance(execution.pk, owner, now) for execution in live_of(run).exclude(incident__in=going)]
-    looks += [runbooks.follow(incident, owner, now) for incident in going.values()]
+    looks = each(lambda one: engine.advance(one.pk, owner, now), live_of(run).exclude(incident__in=going))
+    looks += each(lambda incident: runbooks.follow(incident, owner, now), going.values())
     return max(looks, default=Look.DONE)
 
 

@@ -35,6 +35,7 @@ from controlplane.runs.models import Run
 from controlplane.runs.queries import awake
 from controlplane.watch import fleet as fleet_watch
 from controlplane.watch import pipeline, results, vitals
+from controlplane.watch.alone import each
 
 log = logging.getLogger(__name__)
 
@@ -99,11 +100,7 @@ def advance(execution_id: int) -> None:
 def advance_due() -> None:
     """Carry on what waits for a time that has come, and end commands that nobody answered."""
     now = _now()
-    _expire(now)
-    for execution_id in due(now).values_list("pk", flat=True)[:DUE_AT_ONCE]:
-        advance(execution_id)
-    starting.tidy(now)
-    runbooks.lapse(now)
+    each(lambda job: job(now), (_expire, _advance_due, starting.tidy, runbooks.lapse))
 
 
 def _expire(now: datetime) -> None:
@@ -113,8 +110,11 @@ def _expire(now: datetime) -> None:
         for command in expired:
             results.ended(command, now, book)
         book.write()
-    for execution_id in {command.execution_id for command in expired if command.execution_id}:
-        advance(execution_id)
+    each(advance, {command.execution_id for command in expired if command.execution_id})
+
+
+def _advance_due(now: datetime) -> None:
+    each(advance, due(now).values_list("pk", flat=True)[:DUE_AT_ONCE])
 
 
 @shared_task

@@ -4,11 +4,13 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import DataError, OperationalError
 
 from controlplane.fleet.models import Node
+from controlplane.runbooks.models import Execution
 from controlplane.runs.leases import Look
 from controlplane.runs.models import Run
-from controlplane.watch import pipeline, tasks
+from controlplane.watch import alone, pipeline, tasks
 from tests.flows.world import HEAD, Cluster
 
 pytestmark = pytest.mark.django_db
@@ -55,6 +57,32 @@ def test_the_periodic_tasks_run_on_an_empty_fleet(db):
     tasks.sweep_fleet()
     tasks.advance_due()
     tasks.housekeeping()
+
+
+def test_what_cannot_be_carried_on_keeps_nothing_else_from_it(cluster, monkeypatch):
+    asked = []
+
+    def poisoned(number, *_):
+        asked.append(number)
+        if number == 1:
+            raise DataError("value too long")
+        return Look.DONE
+
+    monkeypatch.setattr(tasks, "due", lambda _now: Execution.objects.none())
+    monkeypatch.setattr(tasks.runbooks, "pursue", poisoned)
+    monkeypatch.setattr(tasks.starting, "tidy", asked.append)
+    assert alone.each(tasks.advance, [1, 2]) == [None]
+    tasks.advance_due()
+    assert asked[:2] == [1, 2]
+    assert len(asked) == 3
+
+
+def test_a_database_that_is_away_is_no_matter_of_one_thing():
+    def away(_item):
+        raise OperationalError("away")
+
+    with pytest.raises(OperationalError):
+        alone.each(away, [1, 2])
 
 
 def test_two_threads_have_two_names():
