@@ -20,7 +20,10 @@ from controlplane.runbooks.outcomes import End, Outcome, Still
 from controlplane.runbooks.turn import Turn
 from controlplane.runs import queries as runs
 from controlplane.runs.machines import fleet_hold
-from controlplane.runs.models import RunState
+from controlplane.runs.models import Attempt, RunState
+
+STOP = "stop"
+LAUNCH = "launch"
 
 
 def ruling(turn: Turn) -> Outcome | None:
@@ -50,9 +53,21 @@ def _overtaken(turn: Turn) -> Outcome | None:
         return None
     newest = runs.newest_attempt(turn.run)
     ours = turn.context.get("new_attempt") or turn.execution.attempt
-    if newest is not None and newest.number > ours:
+    if newest is not None and newest.number > ours and not _forestalled(turn, newest):
         return End(ExecutionState.STOPPED, f"attempt {newest.number} was launched meanwhile")
     return None
+
+
+def _forestalled(turn: Turn, newest: Attempt) -> bool:
+    """Whether a successor began by itself between our stop and our launch, which then takes or ends it.
+
+    Before the stop nothing has been done yet, and the trouble is judged anew with the new attempt.
+    """
+    begun = turn.execution.step_index + (turn.step_run is not None)
+    actions = [spec.action.name for spec in turn.runbook.steps]
+    between = STOP in actions[:begun] and LAUNCH in actions[turn.execution.step_index :]
+    follows = newest.number == turn.execution.attempt + 1 and "new_attempt" not in turn.context
+    return newest.unasked and follows and between
 
 
 def _gone(turn: Turn) -> Outcome | None:
@@ -65,7 +80,7 @@ def _gone(turn: Turn) -> Outcome | None:
 
 def _untouched(turn: Turn) -> bool:
     looks = turn.spec.action.effect is Effect.LOOKS
-    return looks or (turn.spec.action.name == "stop" and turn.step_run is None)
+    return looks or (turn.spec.action.name == STOP and turn.step_run is None)
 
 
 def _still(turn: Turn) -> Outcome | None:

@@ -89,6 +89,7 @@ class Attempt(models.Model):
     exited_at = models.DateTimeField(null=True)
     reason = models.CharField(max_length=16, blank=True)
     exit_code = models.IntegerField(null=True)
+    unasked = models.BooleanField(default=False, help_text="it began by itself, as a successor in the queue does")
 
     class Meta:
         ordering = ["number"]

@@ -135,7 +135,7 @@ def _known(run: Run, signal: Signal) -> Attempt:
         defaults={
             "nodes": _named(signal),
             "resume_step": _resume_step(signal) or 0,
-            "started_at": moment(signal.received), "high_water_before": run.high_water_step,
+            "started_at": moment(signal.received), "high_water_before": run.high_water_step, "unasked": True,
         },
     )  # fmt: skip
     return attempt

@@ -2,7 +2,9 @@
 
 The attempt, its nodes' new state and the command are written together, so an
 attempt exists once however often a worker dies here. The world is read again: a
-node that went bad since it was chosen is not launched on.
+node that went bad since it was chosen is not launched on. A successor that began by
+itself before it was asked for is taken for the attempt, whether the launcher tells so in
+its answer or its word came first; one that cannot be used is stopped before the next.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,6 +35,9 @@ class Launch(Step):
     def begin(self, turn: Turn) -> Mapping[str, Any]:
         """Open the attempt and send its start."""
         nodes, step = list(turn.context["nodes"]), int(turn.context["restore_step"])
+        forestalled = _forestalled(turn)
+        if forestalled is not None:
+            return _adopted(turn, forestalled)
         _still_fit(nodes)
         attempt = runs.open_attempt(turn.run, nodes, runs.Resume(step, str(turn.context.get("path", ""))), turn.now)
         _assign(turn, nodes, attempt.number)
@@ -46,6 +51,8 @@ class Launch(Step):
 
     def look(self, turn: Turn) -> Outcome:
         """Be done when the launcher says so, or the attempt shows itself."""
+        if unfit := turn.tried.intent.get("unfit"):
+            return _abandon(turn, str(unfit))
         command, attempt = next(iter(turn.commands()), None), turn.launched
         if attempt is not None and attempt.state == AttemptState.RUNNING:
             return _under_way(turn, attempt)
@@ -68,10 +75,29 @@ class Launch(Step):
         return _abandon(turn, f"no answer within {turn.spec.limit_s:g} s")
 
 
+def _forestalled(turn: Turn) -> Attempt | None:
+    """Return the successor that has become the attempt that we would launch, or None."""
+    number = turn.execution.attempt + 1
+    return turn.run.attempts.filter(number=number, unasked=True).exclude(state=AttemptState.EXITED).first()
+
+
+def _adopted(turn: Turn, attempt: Attempt) -> dict[str, Any]:
+    """Take a successor for the attempt of this execution, and note why it is unfit if it is, by the launcher's rule."""
+    nodes, step = list(turn.context["nodes"]), int(turn.context["restore_step"])
+    facts = {"attempt": attempt.number, "new_attempt": attempt.number, "launched_at": seconds(turn.now)}
+    turn.context.update(facts)
+    left_out = sorted({*attempt.nodes} & {*(turn.context.get("excluded") or [])})
+    unfit = f"runs on {', '.join(left_out)}" if left_out else ""
+    if attempt.resume_step > step or turn.context.get("skip"):
+        unfit = "goes on from another step or with other batches"
+    told = {"unfit": f"attempt {attempt.number} began by itself and {unfit}"} if unfit else {"forestalled": True}
+    return {**facts, **told, "nodes": nodes, "step": step}
+
+
 def _under_way(turn: Turn, attempt: Attempt) -> Outcome:
     """Take a successor that had become this attempt for our own: where it is and began, its launcher has told."""
     asked = turn.tried.intent
-    if (attempt.nodes, attempt.resume_step) == (asked["nodes"], asked["step"]):
+    if (attempt.nodes, attempt.resume_step) == (asked["nodes"], asked["step"]) and "forestalled" not in asked:
         return Done({"attempt": attempt.number})
     _assign(turn, attempt.nodes, attempt.number, mark=":successor", others=asked["nodes"])
     told = sentences.forestalled(attempt.number, attempt.nodes, attempt.resume_step)
@@ -101,11 +127,11 @@ def _abandon(turn: Turn, why: str) -> Outcome:
 
     So is a successor that has become the attempt and cannot be used, for which the start was refused.
     """
-    attempt, started = turn.launched, next(iter(turn.commands()), None)
+    attempt, started = turn.launched, next(iter(turn.commands()), None)  # nobody asked for a successor
     if attempt is not None:
         runs.mark_stopping(attempt, turn.now)
         runs.close_attempt(attempt, "failed", turn.now)
-        if started is not None and started.state != CommandState.FAILED:
+        if started is None or started.state != CommandState.FAILED:
             runs.send_stop(turn.run, attempt, turn.now)
     return Failed(why)
 
