@@ -88,7 +88,7 @@ def _bucket(name: str, what: str, bucket: TokenBucket, now: datetime) -> Budget:
 def _breaker_of_run(run: Run, policy: RunPolicy, standing: automation.Standing, now: datetime) -> Budget:
     record = breaker.record_of(run, policy, standing, now)
     within = duration(policy.breaker_window_s)
-    counted = f"{record.failed} of {policy.breaker_failures} failed runbooks within {within} open it"
+    counted = f"{count(record.failed, 'runbook')} failed within {within}; {policy.breaker_failures} open it"
     return Budget(
         name="Breaker", words=standing.why_opened or counted, used=record.failed, most=policy.breaker_failures,
         open=standing.opened is None,
@@ -97,7 +97,7 @@ def _breaker_of_run(run: Run, policy: RunPolicy, standing: automation.Standing, 
 
 def _breaker_of_fleet(standing: automation.Standing, now: datetime) -> Budget:
     record, most = breaker.record_of_fleet(standing, now), settings.BREAKER_RUNS
-    counted = f"{record.runs_failed} of {most} runs with a failed runbook within an hour open it"
+    counted = f"runbooks failed on {count(record.runs_failed, 'run')} within an hour; {most} open it"
     return Budget(
         name="Breaker of the fleet", words=standing.why_opened or counted, used=record.runs_failed, most=most,
         open=standing.opened is None,
@@ -139,7 +139,7 @@ def _own_limits(run: Run, now: datetime) -> Iterator[Budget]:
 
 def _in_a_day(standing: automation.Standing, nodes: int, now: datetime) -> Budget:
     used, most = len(breaker.nodes_out(now, standing.counts_since(None))), most_out(nodes, settings.BREAKER_SHARE)
-    words = f"automation took {used} nodes out within a day; more than {most} open the breaker"
+    words = f"automation took {count(used, 'node')} out within a day; more than {most} open the breaker"
     return Budget(name="Nodes taken out in a day", words=words, used=used, most=most, open=used <= most)
 
 

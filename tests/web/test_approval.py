@@ -49,7 +49,7 @@ def test_both_pages_show_the_question_with_its_reason_its_steps_and_what_silence
         html = client.get(path).content.decode()
         assert "Waits for a decision: Restart after a crash" in html
         assert "The run asks before it acts." in html
-        assert "Without an answer nothing is done by then, and somebody is called" in html
+        assert "</span>. Without an answer nothing is done, and somebody is called." in html
         assert '<ol class="plainly"><li>' in html
 
 

@@ -73,6 +73,10 @@ def test_every_detector_stands_with_its_thresholds_their_defaults_units_and_sour
 def test_what_was_overridden_stands_in_its_field_and_the_rest_is_empty(page):
     shown = page.get(PATH).content.decode()
     assert 'name="hang_k" value="4"' in shown
+    for name, words in (("Progress stall", "1 changed"), ("Death of a rank", "")):
+        head = shown[: shown.index(f"<h2>{name} ")].rpartition("<details")[2]
+        assert ("open" in head) == bool(words)
+        assert words in shown[shown.index(f"<h2>{name} ") :].partition("</summary>")[0]
     assert 'name="hang_cap_s" value=""' in shown
 
 

@@ -260,7 +260,7 @@ def _evidence(name: str, node: NodeState) -> list[Evidence]:
         lines.append(line)
     if node.found_at > node.silent_since and not node.dying:
         weight = weights.NODE_SILENT if sure else weights.NODE_DOUBT
-        text = f"node {name} has been silent since its last word while the run stands still"
+        text = f"node {name} has been silent while the run stands still"
         lines.append(Evidence(at=node.silent_since, entity=entity, weight=weight, text=text, kind="node silent"))
     return lines
 

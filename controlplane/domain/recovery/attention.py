@@ -126,7 +126,7 @@ def _told(case: Case, why: str, *, loud: bool) -> Iterator[Act]:
 def words(act: Act) -> str:
     """Tell an act in one sentence without its full stop; "" where the proposal itself is told."""
     if act.do is Do.PAGE:
-        return f"Called a person: {act.why}"
+        return f"A person is needed: {act.why}"
     if act.do is Do.NOTIFY:
         return f"Left a note for whoever is on duty: {act.why}"
     if act.do is Do.HOLD:

@@ -5,11 +5,13 @@ from typing import Any
 
 from controlplane.web.present import words
 
+_PEOPLE = {"page": "call for a person", "notify": "leave a note"}
+
 
 def told(do: str, node: str | None, args: Mapping[str, Any]) -> str:
     """Write what was done: `restart from step 81 400, without n07`."""
     about = " ".join(part for part in (f"node {node}" if node else "", _details(args)) if part)
-    return f"{do} {about}".strip()
+    return f"{_PEOPLE.get(do, do)} {about}".strip()
 
 
 def _details(args: Mapping[str, Any]) -> str:

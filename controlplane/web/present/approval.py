@@ -65,4 +65,4 @@ def _unanswered(question: Approval | None, held: Waiting) -> str:
         return held.unanswered
     if question.state == ApprovalState.LAPSED:
         return "nobody answered in time, so nothing was done and somebody was called; it may still be answered"
-    return "without an answer nothing is done by then, and somebody is called"
+    return "without an answer nothing is done, and somebody is called"

@@ -25,7 +25,7 @@ SEVERITY = {
     "info": Badge("note", "Info", "quiet"),
 }
 NODE = {
-    "unknown": Badge("question", "Unknown", "quiet", "?"),
+    "unknown": Badge("question", "Unknown", "quiet", "U"),
     "healthy": Badge("check", "Healthy", "good", "H"),
     "suspect": Badge("alert", "Suspect", "warn", "S"),
     "draining": Badge("down", "Draining", "warn", "D"),

@@ -16,7 +16,7 @@ def acting(now: datetime) -> dict[str, Any]:
         will=["Stop attempt 7 on n01, n02, n03, n04", "Go back to the checkpoint of step 80 000", "Launch attempt 8"],
         on="llama-70b-v3, without n03",
         agreed="ana agreed; a second person has to agree as well.",
-        unanswered="Without an answer nothing is done by then, and somebody is called",
+        unanswered="Without an answer nothing is done, and somebody is called",
         word="llama-70b-v3",
         until=now + timedelta(minutes=14),
         changed=["node n02 is suspect by now, it was healthy"],

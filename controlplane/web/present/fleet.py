@@ -18,12 +18,16 @@ BY_ITS_WORD = ("unknown", "healthy", "spare")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One node of the map; `old` when it has not been heard lately, so its state cannot be known."""
+    """One node of the map; `old` when it has not been heard lately, so its state cannot be known.
+
+    `said` stands beside the mark: what it says of a node that no letter says.
+    """
 
     name: str
     badge: Badge
     old: bool
     heard: str
+    said: str
     note: str
 
 
@@ -70,8 +74,17 @@ def cell(node: Node, now: datetime) -> Cell:
         badge=badges.LAUNCHER if node.head else badges.of(badges.NODE, node.state),
         old=is_old(node, now),
         heard=age(node.last_seen_at, now),
+        said=_said(node, now),
         note="held" if node.held else "",
     )
+
+
+def _said(node: Node, now: datetime) -> str:
+    if node.last_seen_at is None:
+        return "not heard yet"
+    if is_old(node, now):
+        return "silent"
+    return "launcher" if node.head else ""
 
 
 def is_old(node: Node, now: datetime) -> bool:

@@ -105,7 +105,7 @@ def steps(runbook: Runbook) -> list[StepCard]:
 def _step(spec: StepSpec) -> StepCard:
     return StepCard(
         name=spoken(spec.name),
-        about=spec.action.about,
+        about=spec.action.about.replace("`", ""),
         effect=badges.of(badges.EFFECT, spec.action.effect.value),
         bounds=_bounds(spec),
         waits_for=spec.waits_for if spec.waits_for != "nothing" else "",

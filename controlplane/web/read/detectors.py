@@ -1,6 +1,6 @@
 """Everything that the page of a run's detectors shows, and what its form means."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -47,6 +47,16 @@ class Group:
     mode: str
     settings: list[Setting]
 
+    @property
+    def changed(self) -> int:
+        """How many of its settings, its mode among them, are not the default."""
+        return changed(self.settings) + (self.mode != Mode.ACT)
+
+
+def changed(settings: Sequence[Setting]) -> int:
+    """Count the settings that are not the default."""
+    return sum(item.changed for item in settings)
+
 
 def state(run: Run, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Read the page for the overrides `wanted`, which may not be saved yet."""
@@ -64,13 +74,15 @@ def state(run: Run, wanted: Mapping[str, Any]) -> dict[str, Any]:
             known.words.append(detector.words)
             continue
         groups.append(
-            Group(id=detector.id, name=detector.name, words=[detector.words], mode=modes.pop(detector.id, "act"),
+            Group(id=detector.id, name=detector.name, words=[detector.words], mode=modes.pop(detector.id, Mode.ACT),
                   settings=mine)
         )  # fmt: skip
+    others = [item for name, item in shown.items() if name not in taken]
     return {
         "run": run,
         "groups": groups,
-        "others": [item for name, item in shown.items() if name not in taken],
+        "others": others,
+        "others_changed": changed(others),
         "modes": list(Mode),
         "rules": "\n".join(f"{rule} {mode}" for rule, mode in sorted(modes.items())),
         "learned": _learned(run),

@@ -103,7 +103,8 @@ def test_nodes_are_grouped_by_rack():
 
 def test_silence_greys_a_node_and_never_turns_it_into_a_failure():
     silent = fleet.cell(node("a", seen=400), NOW)
-    assert silent.old
+    assert (silent.old, silent.said) == (True, "silent")
+    assert fleet.cell(node("a", "unknown", seen=None), NOW).said == "not heard yet"
     assert silent.badge.word == "Healthy"
     assert fleet.node_sentence(node("a", seen=400), NOW) == (
         "Node a was last heard 6 min ago; it was healthy then",
