@@ -73,7 +73,7 @@ def _drop_before(oldest: date) -> None:
         cursor.execute(LOCK_TIMEOUT)
         for day in sorted(existing()):
             if day < oldest:
-                cursor.execute(f"DROP TABLE {_name(day)}")
+                cursor.execute(f"DROP TABLE IF EXISTS {_name(day)}")  # another housekeeper may be at it
         cursor.execute("DELETE FROM events_event_default WHERE received_at < %s", [oldest.isoformat() + "T00:00Z"])
 
 
