@@ -16,6 +16,8 @@ from controlplane.fleet.tokens import NodeIdentity
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MAX_USES = 10_000
 MAX_TTL = timedelta(days=30)
+MAX_TOKENS = 32
+"""Tokens that speak for one node at once: an agent that asks for one after the other must not fill the table."""
 ROTATION_GRACE = timedelta(hours=1)
 """How long the old token lives on, for an agent that never got the answer."""
 
@@ -62,11 +64,20 @@ def _lives(node: Node, now: datetime) -> bool:
 
 
 def rotate(speaker: NodeIdentity, now: datetime) -> str:
-    """Give an agent a new token; the one it used ends after `ROTATION_GRACE`."""
+    """Give an agent a new token; the one it used ends after `ROTATION_GRACE`, however often it is used for that.
+
+    Raises:
+        Unauthenticated: the token has ended.
+        Conflict: the node holds as many tokens as it may.
+    """
     with transaction.atomic():
-        old = NodeToken.objects.filter(tokens.alive(now), digest=speaker.digest)
-        if not old.update(revoked_at=now + ROTATION_GRACE):
+        node = Node.objects.select_for_update(no_key=True).get(pk=speaker.node_id)
+        alive = NodeToken.objects.filter(tokens.alive(now), node=node)
+        if not alive.filter(digest=speaker.digest).exists():
             raise Unauthenticated("the token is not valid any more")
+        if alive.count() >= MAX_TOKENS:
+            raise Conflict(f"{node.name} holds {MAX_TOKENS} tokens already; wait until old ones end, or revoke them")
+        alive.filter(digest=speaker.digest, revoked_at=None).update(revoked_at=now + ROTATION_GRACE)
         token = _issue(speaker.node_id, now)
         _tell(speaker.node_id)
     return token

@@ -224,4 +224,6 @@ async def rotate(service: Service, scope: Scope, _receive: Receive) -> Any:
         token = await service.database.django(lambda: fleet.rotate(identity, datetime.now(UTC)))
     except Unauthenticated as error:
         raise unauthenticated(str(error)) from error
+    except Conflict as error:
+        raise Problem(409, error.code, str(error), field="token", index=None) from error
     return {"token": token}

@@ -8,7 +8,7 @@ from middlewatch_wire import AgentIdentity, Batch, decode_batch, encode_batch, m
 from controlplane.domain.errors import Conflict, Invalid, NotFound, Unauthenticated
 from controlplane.events import log
 from controlplane.fleet import actions, tokens
-from controlplane.fleet.enrolment import MAX_TTL, MAX_USES, ROTATION_GRACE
+from controlplane.fleet.enrolment import MAX_TOKENS, MAX_TTL, MAX_USES, ROTATION_GRACE
 from controlplane.fleet.models import EnrolmentToken, Node, NodeToken
 
 NOW = datetime(2026, 11, 29, 2, 0, tzinfo=UTC)
@@ -89,6 +89,17 @@ def test_a_revocation_ends_every_token_of_a_node():
     assert tokens.node_of(old, NOW) is None
     with pytest.raises(NotFound):
         actions.revoke("n99", NOW)
+
+
+@pytest.mark.django_db
+def test_an_old_token_does_not_live_on_by_rotating_again_and_tokens_are_bounded():
+    old = actions.enrol(actions.create_enrolment_token("ana", NOW), "n01", NOW)
+    speaker, later = tokens.node_of(old, NOW), NOW + ROTATION_GRACE / 2
+    for _ in range(MAX_TOKENS - 1):
+        actions.rotate(speaker, later if NodeToken.objects.count() > 1 else NOW)
+    with pytest.raises(Conflict, match="tokens already"):
+        actions.rotate(speaker, later)
+    assert tokens.node_of(old, NOW + ROTATION_GRACE) is None
 
 
 @pytest.mark.django_db
