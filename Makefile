@@ -9,6 +9,10 @@ PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 PACKAGES := controlplane agents/wire/middlewatch_wire agents/node/middlewatch_agent
 
+# Byte code is kept even where the environment asks for none: else every worker of a test run, and every
+# program that is started, compiles everything anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 # A stamp's name holds the digest of its pins and of this folder's path (a moved clone is set up anew).
 digest = $(shell { pwd; cat requirements/lock/*.txt agents/*/pyproject.toml; } | cksum | tr ' ' -)
 STAMP := .venv/installed-$(digest)
