@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from controlplane.demo.cluster import SLURM_FOLDER
+from controlplane.demo.cluster import PRELOAD, SLURM_FOLDER
 from controlplane.demo.faults import DEFAULT, SLURM_DEFAULT, Fault, parse
 from controlplane.demo.slurm_lab import NODES as SLURM_NODES
 from controlplane.demo.slurm_lab import SlurmLab
@@ -39,7 +39,7 @@ def _slurm(home: Path) -> Iterator[str]:
 class Site:
     """`training` are the first nodes of `nodes`, the others are spares; `victims` are ranks to be hurt in turn.
 
-    `policy` are settings of the run beside those of every demonstration.
+    `policy` are settings of the run beside those of every demonstration, `preload` what its ranks share.
     """
 
     scheduler: str
@@ -49,6 +49,7 @@ class Site:
     faults: tuple[str, ...]
     open_: Opener
     policy: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    preload: tuple[str, ...] = ()
 
     @contextmanager
     def opened(self, home: Path) -> Iterator[str]:
@@ -74,7 +75,7 @@ class Site:
 
 LOCAL = Site(
     scheduler="local", nodes=("n01", "n02", "n03", "n04", "n05", "n06"), training=4, victims=(2, 1, 3),
-    faults=DEFAULT, open_=_local,
+    faults=DEFAULT, open_=_local, preload=PRELOAD,
 )  # fmt: skip
 SLURM = Site(
     scheduler="slurm", nodes=SLURM_NODES, training=2, victims=(1, 0), faults=SLURM_DEFAULT, open_=_slurm,

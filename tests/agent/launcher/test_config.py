@@ -36,6 +36,10 @@ def test_relative_folders_count_from_the_files_own_place(tmp_path):
         (("[runs.demo]", '[runs."../demo"]'), "'../demo' is not a name"),
         (("[nodes.n01]", "[nodes.n01"), "launcher.toml"),
         (("[runs.demo]", 'scheduler = "pbs"\n[runs.demo]'), "scheduler"),
+        (
+            ("[runs.demo]", 'scheduler = "slurm"\n[runs.demo]\npreload = ["torch"]'),
+            "works under the local scheduler alone",
+        ),
     ],
 )
 def test_a_mistake_is_named(tmp_path, change, word):

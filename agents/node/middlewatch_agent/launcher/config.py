@@ -93,6 +93,11 @@ def load(path: Path) -> LauncherConfig:
         if not NAME.fullmatch(name):
             raise ConfigError(f"{path}: {name!r} is not a name (letters, digits, `.`, `_`, `-`, at most 63)")
     for name, run in config.runs.items():
+        if run.preload and config.scheduler != "local":
+            raise ConfigError(
+                f"{path}: runs.{name}.preload works under the local scheduler alone: under {config.scheduler} each "
+                "node starts its ranks itself, and nothing there stays warm from one job to the next"
+            )
         if run.preload and not _is_script(run.command):
             raise ConfigError(f"{path}: runs.{name}.preload needs a command of a Python interpreter and a script")
     return _absolute(config, path.absolute().parent)
