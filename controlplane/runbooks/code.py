@@ -14,6 +14,7 @@ from controlplane.runbooks.steps.choose_nodes import ChooseNodes
 from controlplane.runbooks.steps.choose_rollback import ChooseRollback
 from controlplane.runbooks.steps.close import Close
 from controlplane.runbooks.steps.collect import Collect
+from controlplane.runbooks.steps.compare_norms import CompareNorms
 from controlplane.runbooks.steps.confirm import Confirm
 from controlplane.runbooks.steps.drain import Drain
 from controlplane.runbooks.steps.drill import AwaitRecovery, CheckDrill, HurtRank
@@ -43,6 +44,7 @@ BUILT_IN_CODE: Mapping[str, Step] = {
     "choose_nodes": ChooseNodes(),
     "choose_rollback": ChooseRollback(),
     "close": Close(),
+    "compare_norms": CompareNorms(),
     "collect": Collect(),
     "confirm": Confirm(),
     "disarm_switch": DisarmSwitch(),

@@ -59,6 +59,7 @@ class Cluster:
     disk: list = field(default_factory=list)
     save_every: int = 5
     training: bool = True
+    norm: float | None = None
     stands: dict = field(default_factory=dict)
     supports: list = field(default_factory=list)
     also: dict = field(default_factory=dict)
@@ -130,7 +131,8 @@ class Cluster:
         if not (healthy and self.training):
             return
         self.step += 1
-        self.rank_says(0, "rank.step", step=self.step, duration_ms=1000.0, tokens=100, loss=1.0)
+        told = {} if self.norm is None else {"grad_norm": self.norm}
+        self.rank_says(0, "rank.step", step=self.step, duration_ms=1000.0, tokens=100, loss=1.0, **told)
         if self.step % self.save_every == 0:
             self.save("complete")
 

@@ -76,7 +76,13 @@ def test_a_storage_that_answers_the_probes_but_not_the_launcher_is_waited_for():
     assert cluster.execution().runbook == "storage-trouble"
     assert cluster.stops == []
     cluster.fail_kinds.clear()
+    cluster.say("n02", "node.health", disks=[{"path": "/data", "write_probe_ms": 9000.0}])
+    cluster.tick(20)
+    assert "the launcher reads, but n02 cannot write in time" in " ".join(cluster.told())
+    assert cluster.stops == []
+    cluster.say("n01", "node.health", disks=[{"path": "/data", "write_probe_ms": 12.0}])
     cluster.until(lambda: len(cluster.launches) == 2, limit=90)
+    assert any("1 checkpoints were read, and n01 wrote in time" in line for line in cluster.told())
 
 
 def test_a_drill_refuses_what_the_run_cannot_afford_and_hurts_nobody():

@@ -133,13 +133,19 @@ def test_a_node_that_speaks_and_cannot_end_its_ranks_is_a_persons(cluster):
 
 
 def test_a_planned_change_stops_the_run_asks_and_launches_again_and_is_no_interruption(cluster):
+    cluster.norm = 1.5
+    cluster.tick(2)
     starting.start("planned-change", cluster.run, "ana", cluster.now, {"what": "a new driver"})
     cluster.until(lambda: answering.question(cluster.execution()) is not None, limit=30)
     assert "is stopped for: a new driver. Is it applied" in answering.question(cluster.execution()).question
     assert (len(cluster.stops), len(cluster.launches)) == (1, 1)
     cluster.tick(10)
     answering.answer(cluster.execution(), "go on", "ana", cluster.now)
+    cluster.norm = 4.5
     cluster.until(lambda: cluster.execution().state == "succeeded", limit=30)
+    said = "the gradient norm was 1.5 before the change and is 4.5 behind it"
+    assert f"step: Compared with before: {said}, apart by more than a factor of 2." in cluster.told()
+    assert ActRecord.objects.get(do="notify", why=f"demo: {said}").proposed is False
     assert cluster.launches[-1]["resume"]["step"] == 5
     assert (Incident.objects.get().klass, Incident.objects.get().state) == ("planned", "resolved")
     made = account(cluster.run, begin=cluster.run.created_at, end=cluster.now).reliability

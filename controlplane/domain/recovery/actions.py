@@ -181,6 +181,23 @@ BUILT_IN: Sequence[Action] = (
         ),
     ),
     Action(
+        name="compare_norms",
+        about="Hold the gradient norms of the first steps behind a change against the last ones before it.",
+        effect=Effect.WATCHES,
+        limit_s=3600,
+        optional=True,
+        patient=True,
+        needs=frozenset({"new_attempt"}),
+        gives=frozenset({"compared"}),
+        words=Words(
+            waits_for="a few steps behind the change",
+            next="compare the gradient norms before and behind the change",
+            doing="waiting for steps whose gradient norms can be compared",
+            done="Compared with before: {compared}.",
+            failed="The gradient norms were not compared: {why}.",
+        ),
+    ),
+    Action(
         name="close",
         about="Measure what the fault cost and close what may be closed.",
         effect=Effect.WATCHES,
