@@ -239,6 +239,14 @@ class TestEndInSight:
         assert notice["what"] == "allocation_end"
         assert 0 < notice["ends_at_ms"] / 1000 - time.time() < 70
 
+    def test_at_its_time_limit_slurm_itself_ends_it_and_it_has_not_failed(self, overtime):
+        data = wait_for(lambda: overtime.service.tell() or overtime.context.of("attempt.exited"), 90)[0]["data"]
+        assert (data["reason"], data["why"]) == ("timeout", "its time limit")
+        told = [event["data"]["state"] for event in overtime.context.of("scheduler.job")]
+        assert (told[0], told[-1]) == ("RUNNING", "TIMEOUT")
+        assert overtime.living() == []
+        assert overtime.status(0)["signal"] == 15
+
     def test_a_planned_maintenance_is_announced(self, site, lab):
         lab.tool("scontrol", "create", "reservation", "ReservationName=fans", "StartTime=now+600", "Duration=30",
                  "Nodes=n[3-4]", "Users=root", "Flags=MAINT")  # fmt: skip
