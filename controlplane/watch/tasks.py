@@ -33,6 +33,7 @@ from controlplane.runs.leases import Look
 from controlplane.runs.machines import fleet_hold
 from controlplane.runs.models import Run
 from controlplane.runs.queries import awake
+from controlplane.runs.queueing import settle_again
 from controlplane.watch import fleet as fleet_watch
 from controlplane.watch import pipeline, results, vitals
 from controlplane.watch.alone import each
@@ -119,7 +120,8 @@ def _advance_due(now: datetime) -> None:
 
 @shared_task
 def reconcile() -> None:
-    """Ask schedulers to follow the ledger, unless automation holds its hands off the whole fleet."""
+    """Ask schedulers to follow people's holds, and the ledger too unless automation lets the whole fleet alone."""
+    settle_again(_now())
     if not fleet_hold():
         reconciliation.reconcile(_now())
 

@@ -7,6 +7,7 @@ from controlplane.incidents.models import Incident
 from controlplane.runbooks import switches
 from controlplane.runs import actions as runs
 from controlplane.runs.models import Attempt
+from controlplane.runs.queueing import settle_again
 from tests.flows.conftest import trained
 from tests.flows.world import HEAD, Cluster
 
@@ -105,3 +106,16 @@ def test_ranks_that_die_before_the_scheduler_says_why_are_not_restarted_against_
     cluster.until(lambda: cluster.incident().state == "resolved", limit=10)
     cluster.rest(60)
     assert (len(cluster.launches), cluster.stops, cluster.fresh().held_by) == (1, [], "ana")
+
+
+def test_a_hold_that_came_to_nothing_while_the_scheduler_was_away_is_asked_for_again(cluster):
+    runs.hold(cluster.fresh(), "ana", cluster.now)
+    settle_again(cluster.now)
+    assert sent() == ["job.hold"]
+    Command.objects.filter(kind="job.hold").update(state="failed")
+    for _ in range(2):
+        settle_again(cluster.now)
+        assert sent() == ["job.hold", "job.hold"]
+    Command.objects.filter(state="pending").update(state="refused")
+    settle_again(cluster.now)
+    assert sent() == ["job.hold", "job.hold"]
