@@ -92,12 +92,12 @@ def _left(command: Command) -> Mapping[str, str]:
 
 def _unlaunched(command: Command, now: datetime, book: Book) -> None:
     attempt = _attempt(command)
-    if attempt is None or (command.state == CommandState.EXPIRED and attempt.state == AttemptState.RUNNING):
-        return  # it runs although nobody said so in time
+    if attempt is None or (command.state != CommandState.REFUSED and attempt.state == AttemptState.RUNNING):
+        return  # it runs although nobody said so in time; where it could not, its end is reported by itself
     runs.mark_stopping(attempt, now)
     if runs.close_attempt(attempt, "failed", now):
-        if command.state == CommandState.EXPIRED:
-            runs.send_stop(attempt.run, attempt, now)  # it may have been started after all
+        if command.state != CommandState.REFUSED:
+            runs.send_stop(attempt.run, attempt, now)  # it may have been started after all, behind its deadline
         told = f"Attempt {attempt.number} could not be launched: {_why(command)}."
         book.tell(f"run:{attempt.run.name}", "launch", told, key=f"unlaunched:{attempt.run.pk}:{attempt.number}")
 

@@ -62,9 +62,18 @@ def test_a_stop_that_left_survivors_closes_nothing(cluster):
 def test_a_start_that_nobody_reported_on_in_time_does_not_close_an_attempt_that_trains(cluster):
     trained(cluster, steps=3)
     command = cluster.sent("attempt.start").get()
-    command.state = CommandState.EXPIRED
-    results.ended(command, cluster.now + timedelta(minutes=2), Book(cluster.now))
+    for state in (CommandState.EXPIRED, CommandState.FAILED):
+        command.state = state
+        results.ended(command, cluster.now + timedelta(minutes=2), Book(cluster.now))
     assert (cluster.newest().state, cluster.newest().stopping_at) == ("running", None)
+
+
+def test_an_attempt_whose_start_came_to_nothing_at_its_deadline_is_stopped_for_it_may_still_begin(cluster):
+    cluster.fail_kinds["attempt.start"] = "not finished before the deadline"
+    cluster.launch()
+    cluster.tick(2)
+    assert cluster.newest().state == "exited"
+    assert cluster.sent("attempt.stop").get().args["attempt"] == 1
 
 
 def test_what_a_scheduler_did_not_do_about_a_node_is_told_once(cluster):
