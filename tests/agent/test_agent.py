@@ -13,6 +13,7 @@ import pytest
 from middlewatch_wire import decode_batch
 
 from tests.agent.process import AgentProcess, step
+from tests.patience import within
 
 JOB = "import time; name = '{}'; time.sleep(20)"
 
@@ -44,7 +45,7 @@ def test_what_a_hook_says_arrives_soon(agent, plane):
     began = time.monotonic()
     agent.send(step(1, loss=2.0))
     event = plane.wait_kind("rank.step")[0]
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < within(2.0)
     assert (event["run"], event["attempt"], event["rank"], event["data"]) == ("demo", 1, 0, {"step": 1, "loss": 2.0})
 
 
@@ -69,7 +70,7 @@ def test_sigterm_ends_soon_although_nobody_answers(tmp_path, plane):
     agent.send(step(1))
     began = time.monotonic()
     assert agent.kill(signal.SIGTERM) == 0
-    assert time.monotonic() - began < 6.0
+    assert time.monotonic() - began < within(6.0)
 
 
 def test_what_was_spooled_without_a_control_plane_arrives_after_a_restart(tmp_path, plane):
@@ -207,7 +208,7 @@ def test_the_death_of_a_rank_reaches_the_control_plane_in_milliseconds(agent, pl
         began = time.monotonic()
         os.kill(pid, signal.SIGKILL)
         event = plane.wait_kind("rank.exited")[0]
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < within(0.5)
         assert event["data"]["signal"] == 9
         shim.wait(5)
 

@@ -38,7 +38,7 @@ class Desk:
 
     def wait(self, state):
         with self.changed:
-            assert self.changed.wait_for(lambda: state in self.states(), 5), self.states()
+            assert self.changed.wait_for(lambda: state in self.states(), 30), self.states()
         return next(event["data"] for event in self.told if event["data"]["state"] == state)
 
 

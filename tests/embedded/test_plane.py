@@ -67,7 +67,7 @@ def test_a_program_can_be_added_with_its_own_log(live_plane):
     pid = live_plane.spawn("extra", ["/bin/sh", "-c", "echo hello; sleep 60"], {"PATH": "/bin"})
     try:
         assert live_plane.pids()["extra"] == pid
-        assert wait_until(lambda: live_plane.log("extra").read_text() == "hello\n", 5)
+        assert wait_until(lambda: live_plane.log("extra").read_text() == "hello\n", RECOVERY_S)
     finally:
         live_plane.halt("extra")
     assert "extra" not in live_plane.pids()

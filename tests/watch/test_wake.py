@@ -24,7 +24,7 @@ class Sent:
 
     def wait_for(self, count):
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.keys) >= count, 5)
+            assert self.changed.wait_for(lambda: len(self.keys) >= count, 30)
 
 
 def test_a_hint_leaves_at_once():
