@@ -12,12 +12,15 @@ from datetime import UTC, datetime
 from controlplane.fleet import tokens
 from controlplane.fleet.tokens import NodeIdentity
 from controlplane.ingest.database import Database
-from controlplane.ingest.http import Problem, Scope, header
+from controlplane.ingest.http import Problem, Scope, header, too_many
+from controlplane.ingest.rate import RateLimit
 
 TOLD_TTL_S = 300.0
 BLIND_TTL_S = 3.0
 UNKNOWN_TTL_S = 3.0
 MAX_REMEMBERED = 20_000
+GUESSES_PER_S, GUESSES_BURST = 50.0, 5_000.0
+"""Tokens never seen before that are looked up: a whole fleet may come back at once, one who guesses goes on."""
 NOBODY = NodeIdentity(0, "", "")
 """Whom an unknown token speaks for."""
 
@@ -35,13 +38,20 @@ class Tokens:
         """Start knowing nobody."""
         self._database = database
         self._known: dict[str, tuple[NodeIdentity, float]] = {}
+        self._guesses = RateLimit(GUESSES_PER_S, GUESSES_BURST)
         self._lock = asyncio.Lock()
 
     async def identify(self, scope: Scope, *, told: bool) -> NodeIdentity:
-        """Return whom the request speaks for, or raise 401; `told` while revocations are heard of."""
+        """Return whom the request speaks for, or raise 401; `told` while revocations are heard of.
+
+        Raises 429 for a token never seen before while too many such come.
+        """
         bearer = _bearer(scope)
         identity = self._remembered(bearer, told=told)
         if identity is None:
+            wait_s = None if bearer in self._known else self._guesses.spend("", time.monotonic())
+            if wait_s is not None:
+                raise too_many(wait_s)
             identity = await self._look_up(bearer, told=told)
         if not identity.name or (identity.until is not None and identity.until <= datetime.now(UTC)):
             raise unauthenticated("the token is unknown or revoked")
@@ -68,6 +78,8 @@ class Tokens:
     async def _find(self, bearer: str) -> NodeIdentity:
         rows = await self._database.rows(_FIND, [tokens.digest_of(bearer)])
         identity = NodeIdentity(*rows[0]) if rows else NOBODY
+        if len(self._known) >= MAX_REMEMBERED:
+            self._known = {token: found for token, found in self._known.items() if found[0] is not NOBODY}
         if len(self._known) >= MAX_REMEMBERED:
             self._known.clear()
         self._known[bearer] = (identity, time.monotonic())

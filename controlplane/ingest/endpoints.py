@@ -23,8 +23,8 @@ from controlplane.fleet.commands import HANDED_OUT_AT_ONCE, LEASE
 from controlplane.fleet.tokens import NodeIdentity
 from controlplane.ingest.auth import unauthenticated
 from controlplane.ingest.body import unpack
-from controlplane.ingest.http import Disconnected, Problem, Receive, Scope, header, read_body
-from controlplane.ingest.service import Service, too_many
+from controlplane.ingest.http import Disconnected, Problem, Receive, Scope, header, read_body, too_many
+from controlplane.ingest.service import Service
 
 MAX_SMALL_BODY = 4096
 IN_THREAD_ABOVE_BYTES = 128 << 10

@@ -96,6 +96,11 @@ def _too_large(limit: int) -> Problem:
     return Problem(413, "too_large", f"the body is larger than {limit} bytes", close=True)
 
 
+def too_many(wait_s: int) -> Problem:
+    """Build the 429."""
+    return Problem(429, "rate_limited", f"too many requests, try again in {wait_s} s", retry_after_s=wait_s)
+
+
 async def answer(send: Send, value: Any, status: int = 200, headers: list[tuple[bytes, bytes]] | None = None) -> None:
     """Send one JSON answer."""
     body = _encode(value)

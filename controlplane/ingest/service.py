@@ -4,7 +4,6 @@ from controlplane.ingest.aftermath import Aftermath
 from controlplane.ingest.auth import Tokens
 from controlplane.ingest.board import Board
 from controlplane.ingest.database import Database
-from controlplane.ingest.http import Problem, Scope
 from controlplane.ingest.rate import RateLimit
 from controlplane.ingest.writer import Writer
 
@@ -36,11 +35,3 @@ class Service:
         await self.board.stop()
         await self.writer.stop()
         await self.database.close()
-
-
-def too_many(wait_s: int) -> Problem:
-    """Build the 429."""
-    return Problem(429, "rate_limited", f"too many requests, try again in {wait_s} s", retry_after_s=wait_s)
-
-
-__all__ = ["Problem", "Scope", "Service", "too_many"]

@@ -3,6 +3,7 @@ import time
 
 import pytest
 
+from controlplane.ingest import auth
 from controlplane.ingest.auth import BLIND_TTL_S, TOLD_TTL_S, UNKNOWN_TTL_S, Tokens
 from controlplane.ingest.http import Problem
 
@@ -57,3 +58,21 @@ def test_a_node_whose_tokens_changed_is_looked_up_anew():
     tokens.forget_node(1)
     identify(tokens, told=True)
     assert database.asked == 2
+
+
+def test_whoever_guesses_tokens_does_not_crowd_out_those_who_hold_one(monkeypatch):
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    monkeypatch.setattr(auth, "GUESSES_BURST", 3.0)
+    monkeypatch.setattr(auth, "MAX_REMEMBERED", 3)
+    database = NoDatabase([(1, "n01", "d", None)])
+    tokens = Tokens(database)
+    identify(tokens, told=True)
+    database.found = []
+    statuses = []
+    for number in range(4):
+        with pytest.raises(Problem) as problem:
+            asyncio.run(tokens.identify({"headers": [(b"authorization", b"Bearer mwn_%d" % number)]}, told=True))
+        statuses.append(problem.value.status)
+    assert statuses == [401, 401, 429, 429]
+    assert database.asked == 3
+    assert identify(tokens, told=True).name == "n01"
