@@ -39,6 +39,16 @@ def test_a_killed_rank_whose_peers_begin_to_end_is_not_waited_for_to_the_end_of_
     assert [item["attempt"] for item in cluster.launches] == [1, 2]
 
 
+def test_no_stacks_are_waited_for_of_peers_that_begin_to_end(cluster):
+    cluster.mute_kinds.add("collect")
+    cluster.kill_rank(2)
+    cluster.hear()
+    assert cluster.execution().steps.order_by("pk").last().name == "collect"
+    lose_peer(cluster, 0)
+    cluster.hear()
+    assert cluster.execution().steps.order_by("pk").last().name == "stop"
+
+
 def test_an_exception_is_given_time_to_turn_out_as_one_of_all_ranks(cluster):
     error = {"type": "KeyError", "message": "'x'", "traceback_tail": 'File "data.py", line 7'}
     for rank in (1, 2):

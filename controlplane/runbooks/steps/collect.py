@@ -2,7 +2,8 @@
 
 A kill destroys the evidence. A rank or node that does not answer is an answer too
 (H-21), so the step is over when all have answered or the budget is spent. A crash
-has named itself already: it gets a shorter budget than a hang.
+has named itself already: it gets a shorter budget than a hang, and none once the
+peers of the dead rank begin to end, for stacks of their end say nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +15,15 @@ from controlplane.domain.recovery.actions import COLLECT_BUDGET_S
 from controlplane.domain.recovery.acts import Do
 from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import Node
+from controlplane.incidents import queries as incidents
 from controlplane.incidents import stacks
 from controlplane.incidents.stacks import Asked
 from controlplane.runbooks.outcomes import Done, Outcome, Wait
+from controlplane.runbooks.steps import ending
 from controlplane.runbooks.steps.base import Step, answer, finished, succeeded
 from controlplane.runbooks.turn import Turn
 
+CRASH = "crash"
 CRASH_BUDGET_S = 0.7
 TRAVEL_S = 0.3
 """Part of the budget that the way there and back takes; agents get the rest."""
@@ -49,13 +53,20 @@ class Collect(Step):
         """Be done when all have answered or the budget is spent."""
         commands = turn.commands()
         over = turn.tried.started_at + timedelta(seconds=turn.tried.intent.get("budget_s", COLLECT_BUDGET_S))
-        if turn.now < over and not all(finished(command) for command in commands):
+        if turn.now < over and not all(finished(command) for command in commands) and not _ends(turn):
             return Wait(over, turn.spec.waits_for)
         return Done(_found(turn))
 
     def expired(self, turn: Turn) -> Outcome:
         """Go on with what there is: collecting never stands in the way of the rest."""
         return Done(_found(turn))
+
+
+def _ends(turn: Turn) -> bool:
+    if turn.incident.klass != CRASH:
+        return False
+    diagnosis = incidents.diagnosis(turn.incident, turn.now, attempt=turn.execution.attempt)
+    return diagnosis is not None and ending.begun(turn, diagnosis)
 
 
 def _found(turn: Turn) -> dict[str, Any]:

@@ -6,21 +6,19 @@ the moment of the first suspicion. A hang that clears costs no token.
 """
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.domain.recovery.conditions import STOPPING
-from controlplane.events import queries as events
 from controlplane.incidents import queries as incidents
 from controlplane.runbooks import exclusions, gate
 from controlplane.runbooks.models import ExecutionState
 from controlplane.runbooks.outcomes import Done, End, Outcome, Wait
-from controlplane.runbooks.steps import early_scan
+from controlplane.runbooks.steps import early_scan, ending
 from controlplane.runbooks.steps.base import Step
 from controlplane.runbooks.turn import Turn
-from controlplane.runs.models import Attempt, AttemptState
-from controlplane.runs.times import moment, seconds
+from controlplane.runs.models import AttemptState
+from controlplane.runs.times import seconds
 
 CRASH = "crash"
 POLL_S = 30.0
@@ -31,8 +29,6 @@ AT_ONCE = "gpu_fault"
 """A machine's own word condemns it before anything else is done."""
 NO_EXIT_MARGIN_S = 5.0
 """The class that says that the job does not end comes first; this is for runs that switched that rule off."""
-MARGIN_S = 1.0
-"""A moment goes through a float; the first death must not be lost to its rounding."""
 
 
 class Confirm(Step):
@@ -68,28 +64,7 @@ def _ends_by_itself(turn: Turn, diagnosis: Diagnosis) -> bool:
         return False
     waited = seconds(turn.now) - diagnosis.began
     running = diagnosis.facts.get("job_running", diagnosis.klass in COMPARED)
-    if not running or waited >= turn.policy.no_exit_s + NO_EXIT_MARGIN_S:
-        return False
-    return not (_explained(turn, diagnosis, waited) and _has_begun_to_end(attempt, diagnosis))
-
-
-def _explained(turn: Turn, diagnosis: Diagnosis, waited: float) -> bool:
-    """Say whether the first death names its own cause, so that the ends of the others add nothing to it.
-
-    An exception may be one that all ranks raise: it is believed once the companions had time to report.
-    """
-    kind = diagnosis.facts.get("cause_kind")
-    return kind == "signal" or (kind == "error" and waited >= turn.policy.settle_s)
-
-
-def _has_begun_to_end(attempt: Attempt, diagnosis: Diagnosis) -> bool:
-    """Say whether a second rank has died: then the job ends, and the rest may be ended for it.
-
-    Asked of the log, because the finding gathers companions' reports for a while before it tells them.
-    """
-    since = moment(diagnosis.began) - timedelta(seconds=MARGIN_S)
-    ends = events.of_attempt(("rank.exited",), run=attempt.run.name, attempt=attempt.number, since=since)
-    return len({end.rank for end in ends if end.data.get("exit_code") != 0}) > 1
+    return bool(running) and waited < turn.policy.no_exit_s + NO_EXIT_MARGIN_S and not ending.begun(turn, diagnosis)
 
 
 def _only_crashed(diagnosis: Diagnosis) -> bool:
