@@ -20,7 +20,7 @@ RESET = re.compile(
 )
 TIMED_OUT = re.compile(r"tim(ed|e) ?-?out", re.IGNORECASE)
 ABORTED = re.compile(r"watchdog|nccl.*abort|communicator was aborted|DistBackendError", re.IGNORECASE)
-PLACE = re.compile(r"\[[^\]\s]*\.(?:cc|cpp|cu|h|hpp|py):\d+\]\s*")
+PLACE = re.compile(r"\[[^\[\]\s]{1,300}\.(?:cc|cpp|cu|h|hpp|py):\d{1,7}\]\s{0,9}")
 """The source line that libraries put before what they say."""
 MAX_SAID = 160
 """Characters of an error that a sentence repeats; the whole stands with the event."""

@@ -27,7 +27,11 @@ from controlplane.domain.detection.state import (
 from controlplane.domain.fleet.scheduling import as_evidence
 from controlplane.domain.signals import Signal
 
-EXCEPTION_LINE = re.compile(r"^\s*((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Timeout|Exit)\w*): ?(.*)$", re.MULTILINE)
+EXCEPTION_LINE = re.compile(
+    r"^[^\S\n]{0,80}((?:\w{1,80}\.){0,12}\w{0,80}(?:Error|Exception|Interrupt|Timeout|Exit)\w{0,80}): ?(.*)$",
+    re.MULTILINE,
+)
+"""Bounded in each part: the lines are a training's, and whoever prints them must not hold the watch up."""
 SOURCE_LINE = re.compile(r'File "([^"\n]{1,300})", line (\d{1,7})')
 MAX_TAIL = 4096
 MAX_LINE = 120

@@ -1,6 +1,11 @@
 """What the end of one rank says, in words short enough to be read at night."""
 
-from controlplane.domain.detection.exits import MAX_SAID, judge
+import time
+
+import pytest
+
+from controlplane.domain.detection.exits import MAX_SAID, PLACE, judge
+from controlplane.domain.detection.intake import EXCEPTION_LINE
 from controlplane.domain.detection.state import RankState
 
 WRAPPED = (
@@ -49,3 +54,12 @@ def test_the_sign_of_an_exception_names_the_source_line():
 def test_consequences_of_one_kind_have_one_sign():
     assert signed(WRAPPED) == signed("RuntimeError: Connection reset by peer") == "peer reset"
     assert judge(RankState(signal=11)).sign == "SIGSEGV"
+
+
+@pytest.mark.parametrize("hostile", ["\n", "a.", "aError", "[", "[a.cc:1"])
+def test_what_a_training_prints_does_not_hold_the_watch_up(hostile):
+    said, began = hostile * (16_000 // len(hostile)), time.thread_time()
+    EXCEPTION_LINE.findall(said)
+    PLACE.sub("", said)
+    assert time.thread_time() - began < 0.3
+    assert EXCEPTION_LINE.findall("  torch.cuda.OutOfMemoryError: full\n") == [("torch.cuda.OutOfMemoryError", "full")]
