@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from controlplane.domain.chronicle import sentences
+from controlplane.domain.chronicle.words import count
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.errors import Conflict, Invalid, Refused
 from controlplane.fleet import actions as fleet
@@ -80,7 +81,7 @@ def create_run(
                 name=name, launcher=launcher, nodes_wanted=nodes_wanted, gpus_per_node=gpus_per_node,
                 mode=mode, policy=dict(policy or {}), created_at=now,
             )  # fmt: skip
-            _say(run, "note", f"Run {name} was created for {nodes_wanted} nodes.", by, now)
+            _say(run, "note", f"Run {name} was created for {count(nodes_wanted, 'node')}.", by, now)
     except IntegrityError as error:
         raise Conflict(f"a run named {name} exists") from error
     return run

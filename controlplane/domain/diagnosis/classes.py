@@ -73,7 +73,7 @@ _TABLE = (
     IncidentClass(
         name="node_lost",
         title="lost node",
-        meaning="a node says nothing while the run stands still, or the scheduler calls it down",
+        meaning="a node is gone, and the run cannot go on without it",
         explains=_SYMPTOMS | {"network_fault"},
     ),
     IncidentClass(
@@ -127,7 +127,7 @@ _TABLE = (
     IncidentClass(
         name="crash",
         title="crash",
-        meaning="a rank ended in mid-run, or the launcher says that the attempt failed",
+        meaning="the attempt broke off in mid-run",
         explains=frozenset({"hang"}),
     ),
     IncidentClass(

@@ -52,7 +52,10 @@ class StepLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """An execution in words; `place` counts its steps, `until` is when the step under way gives up."""
+    """An execution in words; `place` counts its steps, `until` is when the step under way gives up.
+
+    `launched` says that the next attempt is there and that only its progress is waited for.
+    """
 
     badge: Badge
     doing: str
@@ -61,6 +64,7 @@ class Progress:
     until: datetime | None
     lines: tuple[StepLine, ...]
     final: bool
+    launched: bool = False
 
 
 def progress(execution: Execution, steps: Sequence[StepRun], runbook: Runbook, now: datetime) -> Progress:
@@ -74,6 +78,7 @@ def progress(execution: Execution, steps: Sequence[StepRun], runbook: Runbook, n
         until=None if final else _until(execution, steps, now),
         lines=tuple(_line(execution, steps, index, spec, now) for index, spec in enumerate(runbook.steps)),
         final=final,
+        launched=execution.state in GOING and _at(execution, runbook) == "await_progress",
     )
 
 
@@ -110,6 +115,11 @@ def _next(execution: Execution, runbook: Runbook) -> str:
     begun = execution.state not in (ExecutionState.PROPOSED, ExecutionState.PAUSED)
     spec = _expected(runbook, execution.step_index + begun)
     return _say(execution, spec, "next")
+
+
+def _at(execution: Execution, runbook: Runbook) -> str:
+    spec = _spec(runbook, execution.step_index)
+    return spec.action.name if spec else ""
 
 
 def _spec(runbook: Runbook, index: int) -> StepSpec | None:

@@ -38,7 +38,7 @@ class Card:
 def card(incident: Incident, run: Run | None, cost: Cost | None, progress: Progress | None) -> Card:
     """Put an incident into the words of its state card. Reads no database."""
     return Card(
-        headline=headline(incident, run),
+        headline=headline(incident, run, launched=progress is not None and progress.launched),
         tone=_tone(incident),
         where=sentence(incident.title),
         severity=badges.of(badges.SEVERITY, incident.severity),
@@ -52,12 +52,15 @@ def card(incident: Incident, run: Run | None, cost: Cost | None, progress: Progr
     )
 
 
-def headline(incident: Incident, run: Run | None) -> str:
-    """Say how things stand, not what was detected: that is the second line."""
+def headline(incident: Incident, run: Run | None, *, launched: bool = False) -> str:
+    """Say how things stand, not what was detected: that is the second line.
+
+    `launched`: the next attempt is there, though it is not beyond what was reached before.
+    """
     if run is None:
         return sentence(CLASSES[incident.klass].title if incident.klass in CLASSES else incident.title)
     if incident.state == IncidentState.OPEN:
-        return f"Run {run.name} {_trouble(incident)}"
+        return f"Run {run.name} {'is starting again' if launched else _trouble(incident)}"
     return f"Run {run.name} {_ending(incident, run)}"
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from controlplane.runs.models import Attempt, AttemptState, Run, RunState
 from controlplane.web.present import badges
-from controlplane.web.present.words import Badge, number
+from controlplane.web.present.words import Badge, number, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,12 @@ def card(run: Run, attempt: Attempt | None, *, hurt: bool = False) -> Card:
     """
     still = stands_still(run, attempt, hurt=hurt)
     badge = badge_of(run, still=still)
-    return Card(headline=headline(run, still=still), where=_where(run, attempt), tone=badge.tone, badge=badge)
+    return Card(
+        headline=headline(run, still=still, repeats=repeats(run, attempt)),
+        where=_where(run, attempt),
+        tone=badge.tone,
+        badge=badge,
+    )
 
 
 def stands_still(run: Run, attempt: Attempt | None, *, hurt: bool) -> bool:
@@ -34,6 +39,17 @@ def stands_still(run: Run, attempt: Attempt | None, *, hurt: bool) -> bool:
     return run.state == RunState.RUNNING and (hurt or (attempt is not None and attempt.state == AttemptState.EXITED))
 
 
+def repeats(run: Run, attempt: Attempt | None) -> bool:
+    """Whether a recovering run has steps again, though none beyond those it had before."""
+    return (
+        run.state == RunState.RECOVERING
+        and attempt is not None
+        and attempt.state == AttemptState.RUNNING
+        and attempt.last_step is not None
+        and attempt.last_step < run.high_water_step
+    )
+
+
 def badge_of(run: Run, *, still: bool) -> Badge:
     """Show a run's state; one that stands still while nothing recovers it is not shown as training."""
     if still and run.state == RunState.RUNNING:
@@ -41,14 +57,14 @@ def badge_of(run: Run, *, still: bool) -> Badge:
     return badges.of(badges.RUN, run.state)
 
 
-def headline(run: Run, *, still: bool = False) -> str:
+def headline(run: Run, *, still: bool = False, repeats: bool = False) -> str:
     """Say how a run stands."""
     if still and run.state == RunState.RUNNING:
         return f"Run {run.name} stands still at step {number(run.high_water_step)}"
     words = {
         RunState.WAITING: "has not started yet",
         RunState.RUNNING: f"is training, step {number(run.high_water_step)}",
-        RunState.RECOVERING: "is stopped and being recovered",
+        RunState.RECOVERING: "is being recovered" if repeats else "is stopped and being recovered",
         RunState.STOPPED: "was stopped by a person",
         RunState.COMPLETED: f"has completed at step {number(run.high_water_step)}",
     }
@@ -63,9 +79,12 @@ def _where(run: Run, attempt: Attempt | None) -> str:
     )
     if attempt is None:
         return f"{held}No attempt was launched yet."
-    nodes = f"attempt {attempt.number} on {len(attempt.nodes)} nodes"
+    nodes = f"attempt {attempt.number} on {plural(len(attempt.nodes), 'node')}"
     if attempt.state == AttemptState.EXITED:
         return f"{held}{nodes.capitalize()} ended: {attempt.reason or 'no reason was reported'}."
     if attempt.last_step is None:
         return f"{held}{nodes.capitalize()} is starting, no step yet."
+    if repeats(run, attempt):
+        step, before = number(attempt.last_step), number(run.high_water_step)
+        return f"{held}{nodes.capitalize()} is at step {step}; step {before} was reached before."
     return f"{held}{nodes.capitalize()}."

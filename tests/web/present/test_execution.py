@@ -36,6 +36,12 @@ def test_it_says_the_step_under_way_and_its_place():
     assert said.next == RUNBOOK.steps[RUNBOOK.index("choose_checkpoint")].words("next", {})
 
 
+def test_it_knows_that_only_the_progress_of_the_next_attempt_is_waited_for():
+    assert progress(execution("await_progress"), [], RUNBOOK, NOW).launched
+    assert not progress(execution("launch"), [], RUNBOOK, NOW).launched
+    assert not progress(execution("await_progress", state="failed"), [], RUNBOOK, NOW).launched
+
+
 def test_a_step_whose_facts_are_known_names_them():
     said = progress(execution("choose_nodes", context={"restore_step": 81_400, "new_attempt": 8}), [], RUNBOOK, NOW)
     assert said.next == "restart from step 81\u202f400"

@@ -98,6 +98,14 @@ def test_a_runbook_that_failed_leaves_the_rest_to_a_person():
     assert (said.doing, said.next) == ("Attempt 8 did not start", "Nothing by itself: a person must decide")
 
 
+def test_a_run_whose_next_attempt_is_there_is_not_called_stopped():
+    going = Progress(
+        badge=EXECUTION["waiting"], doing="waiting for a step beyond 171", place="step 9 of 10", next="close",
+        until=None, lines=(), final=False, launched=True,
+    )  # fmt: skip
+    assert card(incident(), run(), None, going).headline == "Run llama is starting again"
+
+
 def test_a_proposal_for_a_held_run_says_that_the_hold_comes_first():
     proposed = Progress(
         badge=EXECUTION["proposed"], doing="nothing until somebody approves", place="", next="collect stacks",

@@ -42,6 +42,16 @@ def test_a_run_whose_attempt_ended_is_not_called_training_while_nothing_recovers
     assert said.badge.word == "Standing still"
 
 
+def test_a_recovering_run_that_repeats_steps_is_not_called_stopped():
+    again = Attempt(number=2, nodes=["n01"], state="running", last_step=1100)
+    said = present.card(run("recovering"), again)
+    assert (said.headline, said.tone) == ("Run llama is being recovered", "bad")
+    assert said.where == "Attempt 2 on 1 node is at step 1\u202f100; step 1\u202f200 was reached before."
+    stuck = Attempt(number=2, nodes=["n01", "n02"], state="running", last_step=1200)
+    assert present.card(run("recovering"), stuck).headline == "Run llama is stopped and being recovered"
+    assert present.card(run("recovering"), stuck).where == "Attempt 2 on 2 nodes."
+
+
 def test_a_run_with_a_confirmed_fault_stands_still_though_its_ranks_still_live():
     living = Attempt(number=2, nodes=["n01"], state="running", last_step=1200)
     assert present.card(run(), living).tone == "good"
