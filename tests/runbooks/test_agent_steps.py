@@ -2,7 +2,9 @@
 
 import pytest
 
-from controlplane.runbooks import registry, starting
+from controlplane.runbooks import actions, registry, starting
+from controlplane.runbooks.models import Execution
+from controlplane.runs.models import Attempt
 from tests.flows.conftest import trained
 from tests.flows.world import Cluster
 
@@ -117,6 +119,32 @@ def test_a_training_that_no_kill_switch_ended_is_watched_again_and_its_crash_is_
     assert (cluster.execution().state, cluster.newest().stopping_at) == ("failed", None)
     cluster.kill_rank(1)
     cluster.until(lambda: len(cluster.launches) == 2, limit=30)
+
+
+def test_taking_back_disarms_the_switch_of_the_attempt_that_it_was_armed_for(cluster, folder):
+    cluster.mute_kinds.add("switch.arm")
+    cluster.also["switch.disarm"] = lambda *_: {"disarmed": True}
+    execution = begin(cluster, folder, "{do: arm_switch, with: {what: save}}")
+    cluster.tick(2)
+    Execution.objects.update(context={**cluster.execution().context, "new_attempt": 2})
+    Attempt.objects.create(run=cluster.run, number=2, nodes=["n03"], started_at=cluster.now)
+    actions.undo(execution, "ana", cluster.now)
+    cluster.tick(2)
+    command = cluster.sent("switch.disarm").get()
+    assert (command.node.name, command.args) == ("n01", {"run": "demo", "attempt": 1, "what": "save"})
+    assert cluster.execution().outcome == "ana took back what it did"
+
+
+def test_a_switch_that_a_rank_has_taken_is_named_among_what_could_not_be_taken_back(cluster, folder):
+    acknowledge_alone(cluster)
+    cluster.also["switch.disarm"] = lambda *_: {"disarmed": False}
+    execution = begin(cluster, folder, "{do: arm_switch, with: {what: save}}")
+    cluster.tick(2)
+    cluster.save("complete")
+    cluster.until(lambda: cluster.execution().state == "succeeded", limit=10)
+    actions.undo(execution, "ana", cluster.now)
+    cluster.until(lambda: cluster.execution().state == "undone", limit=10)
+    assert cluster.execution().outcome == "ana took back what it did, except for: arm switch"
 
 
 def test_a_workload_that_cannot_obey_is_not_asked(cluster, folder):

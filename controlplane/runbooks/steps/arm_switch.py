@@ -37,7 +37,7 @@ class ArmSwitch(Step):
             runs.mark_stopping(attempt, turn.now)
         args = {"run": turn.run.name, "attempt": attempt.number, "what": what}
         turn.command(attempt.nodes[0], "switch.arm", args, within_s=float(turn.spec.args["wait"]))
-        turn.context["armed"] = what
+        turn.context.update(armed=what, armed_attempt=attempt.number)
         return {"what": what, "attempt": attempt.number}
 
     def look(self, turn: Turn) -> Outcome:
@@ -70,16 +70,17 @@ class ArmSwitch(Step):
 
 
 class DisarmSwitch(Step):
-    """Take away what this runbook armed."""
+    """Take away what this runbook armed, also when another attempt trains by now."""
 
     def begin(self, turn: Turn) -> Mapping[str, Any]:
-        """Ask the agent of the node of rank 0."""
-        attempt, what = _attempt(turn), turn.context.get("armed")
-        if attempt is None or what not in saving.NEEDS or not attempt.nodes:
-            return {"attempt": turn.execution.attempt}
-        args = {"run": turn.run.name, "attempt": attempt.number, "what": what}
-        turn.command(attempt.nodes[0], "switch.disarm", args, within_s=DISARM_WITHIN_S)
-        return {"attempt": attempt.number}
+        """Ask the agent of the node of rank 0; nothing where nothing was armed, or the attempt is over."""
+        number, what = turn.context.get("armed_attempt", turn.execution.attempt), turn.context.get("armed")
+        living = turn.run.attempts.filter(number=number).exclude(state=AttemptState.EXITED).first()
+        if living is None or what not in saving.NEEDS or not living.nodes:
+            return {"attempt": number}
+        args = {"run": turn.run.name, "attempt": number, "what": what}
+        turn.command(living.nodes[0], "switch.disarm", args, within_s=DISARM_WITHIN_S)
+        return {"attempt": number}
 
     def look(self, turn: Turn) -> Outcome:
         """Be done when it is gone; a switch that a rank has taken cannot be taken back."""
@@ -90,7 +91,10 @@ class DisarmSwitch(Step):
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
         if not succeeded(command):
             return Failed(refusal(command))
-        return Done({"disarmed": bool(answer(command).get("disarmed"))})
+        disarmed = bool(answer(command).get("disarmed"))
+        if not disarmed and turn.context.get("acknowledged"):
+            return Failed("a rank has taken it already", retry=False)
+        return Done({"disarmed": disarmed})
 
 
 def _what(turn: Turn) -> str:
