@@ -11,8 +11,8 @@ from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks import actions as runbooks
 from controlplane.runs import actions as runs
 from controlplane.watch import tasks
-from tests.flows.conftest import trained
-from tests.flows.world import HEAD, Cluster
+from tests.flows.conftest import training
+from tests.flows.world import HEAD
 
 
 def working_on(cluster, kind):
@@ -99,7 +99,7 @@ def test_a_launch_of_unknown_outcome_is_stopped_before_the_next(cluster):
 
 
 def test_a_run_without_nodes_is_held_for_long_and_goes_on_when_a_node_is_released(db):
-    cluster = trained(Cluster(spares=0).build())
+    cluster = training(spares=0)
     fleet.hold_node("n03", held=True)
     cluster.kill_rank(2)
     cluster.tick(10)
@@ -144,7 +144,7 @@ def test_a_run_that_a_person_launched_after_a_stopped_runbook_counts_as_running(
 
 
 def test_one_run_is_worked_on_by_one_runbook_at_a_time(db):
-    cluster = trained(Cluster(mode="ask").build())
+    cluster = training(mode="ask")
     cluster.kill_rank(2)
     cluster.until(lambda: cluster.execution() is not None)
     first = cluster.execution()

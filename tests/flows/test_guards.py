@@ -6,7 +6,7 @@ from controlplane.domain.errors import Conflict, Refused
 from controlplane.runbooks import actions as runbooks
 from controlplane.runbooks.models import Bucket, BucketSpend
 from controlplane.runs import actions as runs
-from tests.flows.conftest import trained
+from tests.flows.conftest import trained, training
 from tests.flows.world import Cluster
 
 
@@ -15,7 +15,7 @@ def proposed(cluster):
 
 
 def test_a_run_that_asks_waits_for_a_person_and_goes_on_when_approved(db):
-    cluster = trained(Cluster(mode="ask").build())
+    cluster = training(mode="ask")
     cluster.kill_rank(2)
     cluster.until(lambda: proposed(cluster))
     cluster.rest(10)
@@ -27,7 +27,7 @@ def test_a_run_that_asks_waits_for_a_person_and_goes_on_when_approved(db):
 
 
 def test_a_rejected_proposal_is_not_made_again(db):
-    cluster = trained(Cluster(mode="ask").build())
+    cluster = training(mode="ask")
     cluster.kill_rank(2)
     cluster.until(lambda: proposed(cluster))
     runbooks.reject(cluster.execution(), "ben", cluster.now, "I am on it")
@@ -38,7 +38,7 @@ def test_a_rejected_proposal_is_not_made_again(db):
 
 
 def test_a_watched_run_is_only_told_what_would_be_done(db):
-    cluster = trained(Cluster(mode="watch").build())
+    cluster = training(mode="watch")
     cluster.kill_rank(2)
     cluster.until(lambda: proposed(cluster))
     cluster.rest(10)

@@ -1,6 +1,5 @@
 from controlplane.quarantine.models import LedgerEntry
-from tests.flows.conftest import trained
-from tests.flows.world import Cluster
+from tests.flows.conftest import training
 
 
 def test_a_lost_node_is_quarantined_and_a_spare_takes_its_place(cluster):
@@ -25,7 +24,7 @@ def test_silence_alone_is_waited_for_and_nothing_is_launched_on_a_silent_node(cl
 
 
 def test_without_a_spare_the_runbook_waits_for_a_node_and_goes_on_when_one_comes(db):
-    cluster = trained(Cluster(spares=0).build())
+    cluster = training(spares=0)
     cluster.lose_node("n03")
     cluster.until(lambda: cluster.node("n03").state == "quarantined")
     cluster.rest(20)
