@@ -16,7 +16,7 @@ from django.db.models import F, Q, QuerySet
 from middlewatch_wire import COMMANDS
 
 from controlplane.domain.errors import Invalid, NotFound
-from controlplane.fleet.models import Command, CommandState, Node
+from controlplane.fleet.models import OPEN, Command, CommandState, Node
 
 LEASE = timedelta(seconds=15)
 """How long an agent has to report before a command is handed out again."""
@@ -86,8 +86,7 @@ def _tell(node: str) -> None:
 def handable(now: datetime) -> QuerySet[Command]:
     """Commands that may be handed out: new ones and those whose lease has ended."""
     free = Q(leased_until=None) | Q(leased_until__lte=now)
-    unfinished = [CommandState.PENDING, CommandState.LEASED, CommandState.RUNNING]
-    return Command.objects.filter(free, state__in=unfinished, deadline__gt=now)
+    return Command.objects.filter(free, state__in=OPEN, deadline__gt=now)
 
 
 def lease_commands(node: str, now: datetime) -> list[Command]:
@@ -159,7 +158,7 @@ def _report(command: Command, state: CommandState, data: Mapping[str, Any], now:
 
 def expire_commands(now: datetime) -> list[Command]:
     """End commands whose deadline and lease have both passed; the caller wakes their executions."""
-    overdue = Command.objects.exclude(state__in=FINAL).filter(deadline__lte=now)
+    overdue = Command.objects.filter(state__in=OPEN, deadline__lte=now)
     overdue = overdue.filter(Q(leased_until=None) | Q(leased_until__lte=F("deadline")) | Q(leased_until__lte=now))
     with transaction.atomic():
         found = list(overdue.select_for_update(skip_locked=True))

@@ -78,6 +78,9 @@ class CommandState(models.TextChoices):
     EXPIRED = "expired"
 
 
+OPEN = (CommandState.PENDING, CommandState.LEASED, CommandState.RUNNING)
+
+
 class Command(models.Model):
     """Something an agent is asked to do, exactly once by its idempotency key."""
 
@@ -96,7 +99,11 @@ class Command(models.Model):
     execution_id = models.BigIntegerField(null=True, help_text="the execution to wake when it ends")
 
     class Meta:
-        indexes = [models.Index(fields=["node", "state"], name="command_node_state")]
+        indexes = [
+            models.Index(fields=["node", "state"], name="command_node_state"),
+            # each second somebody looks for what is open among the commands of years
+            models.Index(fields=["deadline"], condition=models.Q(state__in=OPEN), name="command_open"),
+        ]
 
 
 class SchedulerNode(models.Model):

@@ -2,11 +2,12 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 
 from controlplane.domain.errors import Invalid, NotFound
 from controlplane.fleet import actions, queries
-from controlplane.fleet.commands import HANDED_OUT_AT_ONCE, LEASE
-from controlplane.fleet.models import Command, CommandState, Node
+from controlplane.fleet.commands import HANDED_OUT_AT_ONCE, LEASE, WAITING
+from controlplane.fleet.models import OPEN, Command, CommandState, Node
 
 NOW = datetime(2026, 11, 29, 2, 0, tzinfo=UTC)
 ARGS = {"run": "demo", "attempt": 2, "grace_s": 2.0}
@@ -120,3 +121,12 @@ def test_what_is_about_a_run_is_called_back_though_it_does_not_name_it_or_no_run
     other = actions.send_command("head", "nodes.drain", drain, key="other", execution_id=8, **within)
     assert actions.recall_commands(NOW, run="demo", executions=[7]) == 2
     assert [command.pk for command in actions.lease_commands("head", NOW)] == [other.pk]
+
+
+def test_what_is_open_is_found_without_reading_the_commands_of_years():
+    overdue = Command.objects.filter(state__in=OPEN, deadline__lte=NOW).query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        for query, given in (overdue, (WAITING, ())):
+            cursor.execute(f"EXPLAIN {query}", given)
+            assert "command_open" in str(cursor.fetchall())
