@@ -160,3 +160,12 @@ class TestFromAShell:
         assert queries.person_of_token(capsys.readouterr().out.strip()) == ana
         with pytest.raises(CommandError, match="no person named nobody"):
             call_command("api-token", "nobody", "laptop")
+
+    def test_a_token_is_ended_by_its_name(self, person, capsys):
+        person()
+        call_command("api-token", "ana", "laptop")
+        token = capsys.readouterr().out.strip()
+        with pytest.raises(CommandError, match="no token named phone; there are: laptop"):
+            call_command("api-token", "ana", "phone", "--revoke")
+        call_command("api-token", "ana", "laptop", "--revoke")
+        assert queries.person_of_token(token) is None

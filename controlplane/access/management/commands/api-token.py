@@ -1,4 +1,4 @@
-"""Print a new bearer token for the REST API."""  # noqa: N999 - what people type
+"""Print a new bearer token for the REST API, or end one."""  # noqa: N999 - what people type
 
 from argparse import ArgumentParser
 from datetime import UTC, datetime
@@ -7,19 +7,32 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.access import actions, queries
-from controlplane.domain.errors import MiddlewatchError
+from controlplane.access.models import User
+from controlplane.domain.errors import MiddlewatchError, NotFound
 
 
 class Command(BaseCommand):
-    help = "Print a new API token of a person; it is shown this once."
+    help = "Print a new API token of a person, which is shown this once; or end those of a name with --revoke."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("person")
         parser.add_argument("name", help="what the token is for")
+        parser.add_argument("--revoke", action="store_true", help="end every token of this name")
 
     def handle(self, *_args: object, **options: Any) -> None:
         try:
-            user = queries.person(options["person"])
-            self.stdout.write(actions.make_api_token(user, options["name"], datetime.now(UTC)))
+            user, now = queries.person(options["person"]), datetime.now(UTC)
+            told = _revoke if options["revoke"] else actions.make_api_token
+            self.stdout.write(told(user, options["name"], now))
         except MiddlewatchError as error:
             raise CommandError(str(error)) from error
+
+
+def _revoke(user: User, name: str, now: datetime) -> str:
+    """End every token of this name; raises `NotFound`, naming those that there are."""
+    tokens = queries.tokens_of(user)
+    ended = [actions.revoke_api_token(user, token.pk, now) for token in tokens if token.name == name]
+    if not ended:
+        known = ", ".join(sorted({token.name for token in tokens})) or "none"
+        raise NotFound(f"{user.username} has no token named {name}; there are: {known}")
+    return f"ended {len(ended)}"
