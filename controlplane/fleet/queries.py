@@ -50,6 +50,11 @@ def nodes_for(names: Collection[str]) -> list[Node]:
     return list(Node.objects.filter(name__in=names).order_by("name"))
 
 
+def differs(label: str, value: str) -> bool:
+    """Say whether a node has another value of a label: one that every node shares tells nothing."""
+    return Node.objects.filter(labels__has_key=label).exclude(**{f"labels__{label}": value}).exists()
+
+
 def spares() -> list[Node]:
     """Return nodes that automation may take into a run: spare, no head, not held, no doubt who they are.
 

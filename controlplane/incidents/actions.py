@@ -17,6 +17,7 @@ from controlplane.domain.chronicle import sentences
 from controlplane.domain.errors import Conflict, Invalid
 from controlplane.incidents import queries
 from controlplane.incidents.models import Incident, IncidentState, Silence
+from controlplane.incidents.parts import is_part
 from controlplane.incidents.record import record
 from controlplane.incidents.settle import settle
 from controlplane.incidents.telling import shown, stream, tell_both
@@ -51,6 +52,9 @@ def acknowledge(incident: Incident, by: str, now: datetime) -> None:
         links.revoke(stream(incident), now, purpose="acknowledge")
         notify.acknowledged(stream(incident), by, now)
         shown(incident)
+        whole = Incident.objects.filter(explained=incident, acknowledged_at=None).first()
+        if whole is not None and is_part(incident):
+            acknowledge(whole, by, now)  # people were asked once, so they answer once
     incident.acknowledged_at, incident.acknowledged_by = now, by
 
 

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from controlplane.domain.recovery.acts import Act, Do
 from controlplane.incidents.models import ActRecord, Incident, Severity
+from controlplane.incidents.parts import is_part
 from controlplane.notify import actions as notify
 
 MAX_KEY = 250
@@ -13,7 +14,8 @@ PEOPLE = (Do.PAGE, Do.NOTIFY)
 def record(act: Act, now: datetime, *, incident: Incident | None = None) -> bool:
     """Write an act; False when it is written already. Part of the caller's transaction.
 
-    What was proposed and is then done is a second act: its key differs by that.
+    What was proposed and is then done is a second act: its key differs by that. For what is part of an
+    incident of the fleet nobody is called: they are called for that one.
     """
     about = act.node or act.run or "fleet"
     key = f"{incident.pk if incident else 'none'}:{act.do}:{about}:{act.key}:{'proposed' if act.proposed else 'done'}"
@@ -24,7 +26,7 @@ def record(act: Act, now: datetime, *, incident: Incident | None = None) -> bool
             "args": dict(act.args), "proposed": act.proposed, "why": act.why,
         },
     )  # fmt: skip
-    if new and incident is not None and act.do in PEOPLE and not act.proposed:
+    if new and incident is not None and act.do in PEOPLE and not act.proposed and not is_part(incident):
         _call(incident, act, f"act:{key}", now)
     return new
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.queries import USABLE
 from controlplane.domain.chronicle import sentences
+from controlplane.incidents import shared
 from controlplane.incidents.ending import close, quieten
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.telling import stream, tell_both
@@ -24,14 +25,15 @@ LEFT_BEHIND_AFTER = timedelta(seconds=60)
 def settle(run: Run | None, now: datetime, *, book: Book) -> list[Incident]:
     """Mitigate or resolve what the run (None: the fleet) has left behind; return what moved.
 
-    Part of the caller's transaction.
+    The fleet also tells what several runs share. Part of the caller's transaction.
     """
+    linked = shared.link(now, book=book) if run is None else []
     going = Incident.objects.select_for_update(of=("self",), no_key=True).select_related("run").filter(run=run)
     unresolved = list(going.exclude(state=IncidentState.RESOLVED))
     if not unresolved:
-        return []
+        return linked
     newest = runs.newest_attempt(run) if run else None
-    return [item for item in unresolved if _moved(item, run, newest, now, book)]
+    return linked + [item for item in unresolved if _moved(item, run, newest, now, book)]
 
 
 def _moved(incident: Incident, run: Run | None, newest: Attempt | None, now: datetime, book: Book) -> bool:

@@ -7,9 +7,11 @@ the planner does the rest.
 import secrets
 from datetime import datetime
 
+from django.db.models import Q, QuerySet
+
 from controlplane.domain.notify.rules import SEVERITIES
 from controlplane.notify import queries, sending
-from controlplane.notify.models import Call, Message, MessageKind, MessageState, Transport
+from controlplane.notify.models import Call, Escalation, Message, MessageKind, MessageState, Transport
 from controlplane.notify.sending import Clock
 
 MAX_KEY = 250
@@ -22,14 +24,36 @@ def call(
     """Ask that people are told of a subject, as `incident:12`; the same `key` twice asks once.
 
     Loud calls wake somebody and go on from step to step until acknowledged; quiet ones
-    are told once. Part of the caller's transaction; False when it was asked before.
+    are told once. A loud call about a subject for which people are being called already, by
+    another key, joins that conversation: whom it reaches next hears how things stand then.
+    Part of the caller's transaction; False when it was asked before.
     """
     asked = {
         "subject": subject, "run": run, "klass": klass, "loud": loud, "escalates": loud and escalates,
         "severity": severity if severity in SEVERITIES else SEVERITIES[-1], "called_at": now,
     }  # fmt: skip
+    if loud and _calling(subject).exclude(key=key[:MAX_KEY]).exists():
+        asked |= {"fresh": False, "escalates": False}
     _, new = Call.objects.get_or_create(key=key[:MAX_KEY], defaults=asked)
     return new
+
+
+def _calling(subject: str) -> QuerySet[Call]:
+    """Return the loud calls of a subject that go on, or that the planner has yet to see."""
+    waiting = Call.objects.filter(subject=subject, loud=True, acknowledged_at=None, ended_at=None)
+    return waiting.filter(Q(fresh=True) | Q(escalations__next_at__isnull=False))
+
+
+def hand_over(subject: str, to: str) -> int:
+    """Let the calls of a subject go on as calls of another one, which explains it. Part of the caller's transaction.
+
+    Who is called for the other one already is called for it alone.
+    """
+    going = Call.objects.filter(subject=subject, ended_at=None)
+    if _calling(to).exists():
+        Escalation.objects.filter(call__in=going).update(next_at=None)
+        going.filter(rules=None).update(fresh=False)
+    return going.update(subject=to)
 
 
 def acknowledged(subject: str, by: str, now: datetime) -> int:

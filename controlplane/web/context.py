@@ -7,6 +7,7 @@ from functools import cached_property
 from django.http import HttpRequest
 
 from controlplane.incidents.models import Incident, IncidentState
+from controlplane.incidents.parts import PART
 from controlplane.web.present.guards import Alarm
 from controlplane.web.read import guards
 
@@ -39,8 +40,8 @@ class Shell:
 
 
 def open_count() -> int:
-    """Count the open incidents."""
-    return Incident.objects.filter(state=IncidentState.OPEN).count()
+    """Count the open incidents; what is part of one of the fleet counts with it."""
+    return Incident.objects.filter(state=IncidentState.OPEN).exclude(PART).count()
 
 
 def shell(request: HttpRequest) -> dict[str, Shell]:

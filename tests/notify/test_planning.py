@@ -75,6 +75,41 @@ def test_escalation_goes_on_from_step_to_step_until_somebody_acknowledges(night,
     assert queries.told("incident:1").acknowledged_by == "ben"
 
 
+def test_attempt_after_attempt_of_one_incident_comes_as_one_conversation_until_it_is_over(
+    night, receiver, transport, rule
+):
+    rule((0, transport("ana")), (300, transport("ben")))
+    for attempt in range(4):
+        night.call(key=f"attempt {attempt}")
+        night.until(night.second + 80, step=5)
+    assert paths(receiver) == ["ana", "ben"]
+    actions.ended("incident:1", after(night.second))
+    night.until(night.second + 20, step=5)
+    night.call(key="attempt 5")
+    night.until(night.second + 80, step=5)
+    assert (sorted(paths(receiver)[2:4]), paths(receiver)[4:]) == (["ana", "ben"], ["ana"])
+    assert receiver.json(4)["thread"] == receiver.json(0)["thread"]
+
+
+def test_what_becomes_part_of_something_else_goes_on_as_that_and_calls_nobody_twice(
+    night, receiver, transport, rule, world
+):
+    world["incident:9"] = Told(subject="incident:9", sentence="Two runs lost a switch")
+    rule((0, transport("ana")), (300, transport("ben")))
+    night.call(1)
+    night.until(20, step=5)
+    night.call(2)
+    for number in (1, 2):
+        actions.hand_over(f"incident:{number}", "incident:9")
+    night.call(9)
+    night.until(400, step=5)
+    assert paths(receiver) == ["ana", "ben"]
+    assert receiver.json()["text"].startswith("Two runs lost a switch")
+    assert actions.acknowledged("incident:9", "ben", after(night.second)) > 0
+    night.until(5000, step=100)
+    assert paths(receiver) == ["ana", "ben"]
+
+
 def test_an_escalation_that_nobody_answers_begins_anew_after_an_hour(night, receiver, transport, rule):
     rule((0, transport("ana")), (60, transport("ben")))
     night.call()

@@ -73,6 +73,7 @@ class IncidentOut(IncidentBrief):
     findings: list[FindingOut]
     stacks: list[StackGroupOut]
     executions: list[int]
+    explained_by_id: int | None = Field(description="the incident that explains it, such as one of the fleet")
 
     @staticmethod
     def resolve_stacks(incident: Incident) -> list[Any]:

@@ -9,6 +9,7 @@ from controlplane.checkpoints.queries import newest_complete
 from controlplane.events.queries import step_series
 from controlplane.fleet import queries as nodes
 from controlplane.incidents.models import Incident, IncidentState
+from controlplane.incidents.parts import PART
 from controlplane.runs.models import Attempt, Run, RunState
 from controlplane.web.present import cost, fleet, spark, words
 from controlplane.web.present import incident as present_incident
@@ -26,6 +27,7 @@ def state(now: datetime) -> dict[str, Any]:
     """Read the overview: its sentence, what needs a person, runs, and the map of the nodes."""
     runs = list(Run.objects.order_by("state", "name")[:MAX_RUNS])
     opened = list(Incident.objects.filter(state=IncidentState.OPEN).select_related("run"))
+    parts = set(Incident.objects.filter(PART, state=IncidentState.OPEN).values_list("pk", flat=True))
     hurt = {one.run_id for one in opened if halts(one)}
     every = list(nodes.all_nodes())
     sentence, tone = fleet.sentence(runs, len({one.run_id for one in opened if one.run_id}))
@@ -33,7 +35,7 @@ def state(now: datetime) -> dict[str, Any]:
         "sentence": sentence,
         "tone": tone,
         "quiet_words": "" if opened else _quiet(now),
-        "incidents": sorted((_card(one, now) for one in opened), key=_price, reverse=True),
+        "incidents": sorted((_card(one, now) for one in opened if one.pk not in parts), key=_price, reverse=True),
         "rows": [row(run, now, hurt=run.pk in hurt) for run in runs],
         "racks": fleet.racks(every, now),
         "counts": fleet.counts(every),

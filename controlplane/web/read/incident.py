@@ -14,6 +14,7 @@ from controlplane.domain.diagnosis.clearing import clears
 from controlplane.domain.errors import NotFound
 from controlplane.domain.recovery.execution import FINAL
 from controlplane.incidents.models import ActRecord, Finding, Incident, IncidentState
+from controlplane.incidents.parts import is_part
 from controlplane.incidents.queries import stack_groups
 from controlplane.runbooks import registry
 from controlplane.runbooks.models import Execution
@@ -33,6 +34,7 @@ MAX_FINDINGS = 20
 MAX_ACTS = 20
 SIMILAR = 3
 MAX_EARLIER = 5
+MAX_PARTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,8 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
         "ranks": _ranks(findings),
         "stacks": stack_groups(incident),
         "similar": _similar(incident),
+        "whole": incident.explained_by if is_part(incident) else None,
+        "parts": incident.explained.exclude(run=None).select_related("run").order_by("pk")[:MAX_PARTS],
         **told.of(incident, now),
         "acts_signature": signature(incident, execution),
         "now": now,
