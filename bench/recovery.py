@@ -5,7 +5,8 @@
 Everything is measured in one run, on the same job and machine. `first action` is from the kill to the
 first step of the runbook; `first step` from the kill to the first step that the new ranks make. The bare
 script knows at once what to restart and chooses nothing. Middlewatch is measured twice: with ranks that
-each import torch anew, as the bare script's do, and with the launcher's `preload`, as the demo runs.
+each import torch anew, as the bare script's do, and with the launcher's `preload`, as the demo runs. `steps end`
+tells from the kill on when each step of the runbook was over: what lies behind `launch` is the ranks' own start.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,6 +41,8 @@ class Recovery:
 
     action_s: float
     first_step_s: float
+    ends_s: Mapping[str, float]
+    """When each step of the runbook was over."""
 
 
 @contextmanager
@@ -60,8 +63,18 @@ def recover(opened: World, rank: int) -> Recovery:
     execution = client.get(f"/executions/{client.get('/executions?limit=1')['items'][0]['id']}")
     story.steady()
     return Recovery(
-        action_s=at(execution["steps"][0]["started_at"]) - began, first_step_s=at(newest["first_step_at"]) - began
+        action_s=at(execution["steps"][0]["started_at"]) - began,
+        first_step_s=at(newest["first_step_at"]) - began,
+        ends_s={row["name"]: at(row["finished_at"]) - began for row in execution["steps"]},
     )
+
+
+def parts(rows: Sequence[Recovery]) -> str:
+    """Say when the steps up to the launch were over, each by its median."""
+    names = [name for name in rows[0].ends_s if all(name in row.ends_s for row in rows)]
+    upto = names[: names.index("launch") + 1]
+    medians = (f"{name} {statistics.median(row.ends_s[name] for row in rows):.2f}" for name in upto)
+    return f"steps end, s: {', '.join(medians)}"
 
 
 def at(text: str) -> float:
@@ -90,6 +103,7 @@ def main() -> None:
             f"{name:27}: kill -9 to first step {first:6.2f} s, {first - bare:+.2f} s to bare "
             f"(allowed +{ALLOWED_EXTRA_S:g}); to first action {action:.2f} s (allowed {ALLOWED_ACTION_S:g})"
         )
+        print(f"{'':27}  {parts(rows)}")
 
 
 if __name__ == "__main__":
