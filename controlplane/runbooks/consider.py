@@ -183,10 +183,15 @@ def _store(incident: Incident, decision: Decision, acts: list[Act], now: datetim
         return
     incidents.decide(incident, {**wanted, "why": decision.why, "actions": actions}, now)
     book = Book(now, "system", "recovery")
-    if before != wanted:
+    if before != wanted and not _nothing_again(incident, before["runbook"], decision):
         _tell(incident, decision, book)
     attend.write(incident, acts, now, book)
     book.write()
+
+
+def _nothing_again(incident: Incident, before: str | None, decision: Decision) -> bool:
+    """What comes and goes was promised to cost no further words while nothing is done about it."""
+    return incident.flapping_until is not None and before is None and decision.runbook is None
 
 
 def _tell(incident: Incident, decision: Decision, book: Book) -> None:
