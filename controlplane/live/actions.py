@@ -12,22 +12,19 @@ from controlplane.live.topics import Topic
 log = logging.getLogger(__name__)
 
 
-class _Touch:
-    """One commit hook for a topic; later touches of the same transaction join it."""
+class _Touches:
+    """One commit hook for all that is touched in a transaction, or in a block that may be rolled back alone."""
 
-    def __init__(self, topic: Topic, region: str, *, urgent: bool) -> None:
-        self.topic = topic
-        self.urgent = urgent
-        self.regions = {region}
+    def __init__(self) -> None:
+        self.urgent: dict[Topic, set[str]] = {}
+        self.later: dict[Topic, set[str]] = {}
 
     def __call__(self) -> None:
-        if self.urgent:
-            publish.publish(self.topic, self.regions, now_ms())
-            return
+        publish.publish(self.urgent, now_ms())
         try:
-            store.mark_dirty(self.topic, self.regions)
+            store.mark_dirty(self.later)
         except (redis.RedisError, OSError) as trouble:
-            log.warning("live update of %s was not noted: %s", self.topic, trouble)
+            log.warning("live update of %s was not noted: %s", ", ".join(map(str, self.later)), trouble)
 
 
 def touch(topic: str, *, region: str = registry.STATE, urgent: bool = True) -> None:
@@ -46,19 +43,19 @@ def touch(topic: str, *, region: str = registry.STATE, urgent: bool = True) -> N
 
 
 def _touch(topic: Topic, region: str, *, urgent: bool) -> None:
-    waiting = _waiting(topic, urgent=urgent)
+    waiting = _waiting()
+    touches = waiting or _Touches()
+    (touches.urgent if urgent else touches.later).setdefault(topic, set()).add(region)
     if waiting is None:
-        transaction.on_commit(_Touch(topic, region, urgent=urgent), robust=True)
-    else:
-        waiting.regions.add(region)
+        transaction.on_commit(touches, robust=True)
 
 
-def _waiting(topic: Topic, *, urgent: bool) -> _Touch | None:
-    """Find the hook of this topic that commits or rolls back together with the current block."""
+def _waiting() -> _Touches | None:
+    """Find the hook that commits or rolls back together with the current block."""
     connection = transaction.get_connection()
     here = set(connection.savepoint_ids)
     for savepoints, hook, *_ in connection.run_on_commit:
-        if isinstance(hook, _Touch) and savepoints == here and (hook.topic, hook.urgent) == (topic, urgent):
+        if isinstance(hook, _Touches) and savepoints == here:
             return hook
     return None
 
@@ -69,10 +66,7 @@ def flush(now: int) -> int:
     Returns how many topics were sent. Also beats, so that pages know that workers live.
     """
     store.beat(now)
-    sent = 0
-    for name, regions in store.take_dirty().items():
-        sent += publish.publish(topics.parse(name), regions, now)
-    return sent
+    return publish.publish({topics.parse(name): regions for name, regions in store.take_dirty().items()}, now)
 
 
 def now_ms() -> int:

@@ -7,6 +7,7 @@ work that was just committed.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import redis
@@ -24,16 +25,23 @@ SEND_TIMEOUT_S = 2.0
 MESSAGE_TYPE = "live.message"
 
 
-def publish(topic: Topic, regions: set[str], now_ms: int) -> bool:
-    """Send the regions of a topic; returns whether it worked. Never raises for trouble outside.
+def publish(touched: Mapping[Topic, set[str]], now_ms: int) -> int:
+    """Send regions of topics; returns how many topics were sent. Never raises for trouble outside.
 
     What nobody follows is not rendered: at night that is nearly everything.
     """
     try:
-        if not store.followed(topic):
-            if registry.CHRONICLE in regions:
-                store.forget_sent(topic)
-            return False
+        followed = store.followed(touched)
+        told = [topic for topic, regions in touched.items() if registry.CHRONICLE in regions]
+        store.forget_sent([topic for topic in told if topic not in followed])
+    except (redis.RedisError, OSError) as trouble:
+        log.warning("live update of %s was not sent: %s", ", ".join(map(str, touched)), trouble)
+        return 0
+    return sum(_publish(topic, touched[topic], now_ms) for topic in followed)
+
+
+def _publish(topic: Topic, regions: set[str], now_ms: int) -> bool:
+    try:
         for envelope in envelopes(topic, regions, now_ms):
             send(topic, envelope)
     except (redis.RedisError, OSError, TimeoutError, DatabaseError) as trouble:

@@ -1,5 +1,6 @@
 """The little that the live layer keeps in Redis; all of it may vanish at any time."""
 
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
 import redis
@@ -44,14 +45,17 @@ def current_version(topic: Topic) -> int:
     return 0 if value is None else int(str(value))
 
 
-def followed(topic: Topic) -> bool:
-    """Tell whether any page follows the topic; a page that joins later asks for what it missed."""
-    return any(count for _, count in client().pubsub_numsub(f"{GROUPS}__group__{topic.group}"))
+def followed(topics: Iterable[Topic]) -> list[Topic]:
+    """Return the topics that any page follows; a page that joins later asks for what it missed."""
+    groups = {f"{GROUPS}__group__{topic.group}": topic for topic in topics}
+    counts = client().pubsub_numsub(*groups) if groups else []
+    return [groups[str(group)] for group, count in counts if count]
 
 
-def forget_sent(topic: Topic) -> None:
-    """Nobody follows the topic: whoever comes later begins with the newest entry."""
-    client().delete(f"mw-live:sent:{topic}")
+def forget_sent(topics: Collection[Topic]) -> None:
+    """Nobody follows the topics: whoever comes later begins with the newest entry."""
+    if topics:
+        client().delete(*(f"mw-live:sent:{topic}" for topic in topics))
 
 
 def last_sent(topic: Topic) -> int | None:
@@ -65,9 +69,10 @@ def remember_sent(topic: Topic, number: int) -> None:
     client().set(f"mw-live:sent:{topic}", number, ex=KEEP_S)
 
 
-def mark_dirty(topic: Topic, regions: set[str]) -> None:
-    """Leave regions for the next flush."""
-    client().sadd(DIRTY, *(f"{topic}|{region}" for region in regions))
+def mark_dirty(touched: Mapping[Topic, set[str]]) -> None:
+    """Leave regions of topics for the next flush."""
+    if touched:
+        client().sadd(DIRTY, *(f"{topic}|{region}" for topic, regions in touched.items() for region in regions))
 
 
 def take_dirty() -> dict[str, set[str]]:

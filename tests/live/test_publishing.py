@@ -19,7 +19,7 @@ def sent(monkeypatch):
     """What leaves, as (topic, envelope), with renderers that say which regions they were asked for."""
     left = []
     store.client().flushdb()
-    monkeypatch.setattr(store, "followed", lambda _: True)
+    monkeypatch.setattr(store, "followed", list)
     monkeypatch.setattr(publish, "send", lambda topic, envelope: left.append((str(topic), envelope)))
 
     def render(subject, regions, since):
