@@ -14,12 +14,14 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, connection, transaction
+from psycopg.types.json import Jsonb
 
 from controlplane.chronicle.models import Entry
 from controlplane.domain.chronicle.kinds import Kind
 from controlplane.domain.errors import Invalid
 from controlplane.live import actions as live
 from controlplane.live import registry
+from controlplane.rows import planned
 
 ACTOR_KINDS = frozenset({"person", "runbook", "detector", "agent", "system"})
 MAX_SENTENCE = 20_000
@@ -30,6 +32,24 @@ _LAST_NUMBER = """
     ON CONFLICT (name) DO UPDATE SET last_number = stream.last_number + %s
     RETURNING id, last_number
 """
+
+_TELL_ALL = """
+    WITH told (place, at, kind, sentence, actor_kind, actor, data, key) AS (VALUES {told}),
+    fresh AS (
+        SELECT *, row_number() OVER (ORDER BY place) AS nth, count(*) OVER () AS many FROM told
+        WHERE NOT EXISTS (SELECT FROM chronicle_entry AS entry WHERE entry.key = told.key)
+    ),
+    stream AS (
+        INSERT INTO chronicle_stream AS known (name, last_number) SELECT %s, many FROM fresh WHERE nth = 1
+        ON CONFLICT (name) DO UPDATE SET last_number = known.last_number + excluded.last_number
+        RETURNING id, last_number
+    )
+    INSERT INTO chronicle_entry
+        (stream_id, number, happened_at, recorded_at, kind, sentence, actor_kind, actor, data, key)
+    SELECT stream.id, stream.last_number - many + nth, at, %s, kind, sentence, actor_kind, actor, data, key
+    FROM fresh CROSS JOIN stream
+"""
+_TOLD = "(%s, %s::timestamptz, %s, %s, %s, %s, %s, %s)"
 
 
 def tell(
@@ -86,41 +106,35 @@ class Sentence:
 
 
 def tell_all(stream: str, sentences: Sequence[Sentence], *, now: datetime) -> None:
-    """Append sentences to one stream in their order, as `tell` would each, by a handful of queries in all."""
-    fresh = _fresh(sentences)
-    entries = [_entry(one, now) for one in fresh]
-    if not entries:
+    """Append sentences to one stream in their order, as `tell` would each, by one statement."""
+    told = _once(sentences)
+    values: list[Any] = [value for place, one in enumerate(told) for value in _values(place, one)]
+    if not told:
         return
+    statement = _TELL_ALL.format(told=", ".join([_TOLD] * len(told)))
     try:
-        with transaction.atomic():
-            _append(stream, entries)
+        with transaction.atomic(), planned() as cursor:
+            cursor.execute(statement, [*values, stream, now])
+            new = cursor.rowcount
     except IntegrityError:  # one of the keys was told elsewhere at this moment
-        for one in fresh:
+        for one in told:
             tell(stream, one.kind, one.sentence, at=one.at, now=now, actor_kind=one.actor_kind, actor=one.actor,
                  data=one.data, key=one.key)  # fmt: skip
         return
-    live.touch(stream, region=registry.CHRONICLE, urgent=True)
+    if new:
+        live.touch(stream, region=registry.CHRONICLE, urgent=True)
 
 
-def _fresh(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """Leave out those whose key was told before, or stands twice among them."""
-    keys = [one.key for one in sentences if one.key is not None]
-    told = set(Entry.objects.filter(key__in=keys).values_list("key", flat=True)) if keys else set()
-    fresh = []
-    for one in sentences:
-        if one.key is None or one.key not in told:
-            fresh.append(one)
-            told.add(one.key)
-    return fresh
+def _once(sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Leave out those whose key stands twice among them."""
+    first = {one.key: one for one in reversed(sentences)}
+    return [one for one in sentences if one.key is None or first[one.key] is one]
 
 
-def _entry(one: Sentence, now: datetime) -> Entry:
+def _values(place: int, one: Sentence) -> tuple[object, ...]:
     sentence = _storable(one.sentence)
     _check(one.kind, one.actor_kind, sentence)
-    return Entry(
-        happened_at=one.at, recorded_at=now, kind=one.kind, sentence=sentence, actor_kind=one.actor_kind,
-        actor=one.actor, data=dict(one.data or {}), key=one.key,
-    )  # fmt: skip
+    return place, one.at, one.kind, sentence, one.actor_kind, one.actor, Jsonb(dict(one.data or {})), one.key
 
 
 def correct(wrong: Entry, sentence: str, *, now: datetime, actor: str, key: str | None = None) -> Entry:

@@ -39,7 +39,7 @@ def database(url: str) -> dict[str, object]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": options.pop("host", None) or parts.hostname or "",
         "PORT": parts.port or "",
-        "OPTIONS": {"connect_timeout": 5, "pool": dict(POOL), **options},
+        "OPTIONS": {"connect_timeout": 5, "prepare_threshold": 5, "pool": dict(POOL), **options},
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
     }
