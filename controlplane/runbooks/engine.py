@@ -17,7 +17,7 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from controlplane.domain.errors import LeaseLost, MiddlewatchError
 from controlplane.domain.recovery.action import Effect
-from controlplane.runbooks import registry, undoing, world
+from controlplane.runbooks import reading, registry, undoing, world
 from controlplane.runbooks.models import Execution, StepRun
 from controlplane.runbooks.outcomes import Failed, Outcome, Wait
 from controlplane.runbooks.queries import WORKING
@@ -91,8 +91,9 @@ def _transitions(lease: Lease, now: datetime, made: list[Turn], *, join: bool) -
 
 def _following(turn: Turn) -> Turn | None:
     """Return the next turn when it may join this one: a step that acts has a commit and a world of its own."""
-    before, after = turn.effect, Turn(turn.execution, turn.runbook, turn.now, turn.book, lease=turn.lease)
-    joins = not turn.undoing and before is not Effect.ACTS and after.spec.action.effect is before
+    after = Turn(turn.execution, turn.runbook, turn.now, turn.book, lease=turn.lease)
+    after.effect = after.spec.action.effect
+    joins = not turn.undoing and turn.effect is not Effect.ACTS and after.effect is turn.effect
     return after if joins else None
 
 
@@ -107,15 +108,16 @@ def _timed(lease: Lease) -> Iterator[None]:
 
 
 def _read(lease: Lease, now: datetime) -> Turn | None:
-    execution: Execution = lease.locked("run", "incident__run")
+    """Lock the execution and read what its step needs; before an act people and sweeps are kept from that too."""
+    execution: Execution = lease.locked()
     if execution.state not in WORKING:
         return None
     runbook = registry.readable(execution)
     turn = Turn(execution, runbook, now, Book(now, "runbook", runbook.id), lease=lease)
-    tries = execution.steps.filter(index=execution.step_index, undo=turn.undoing)
-    turn.step_run = tries.order_by("-try_number").first()
-    if turn.undoing and runbook.steps:
-        turn.undo = undoing.step(turn)
+    if runbook.steps:
+        turn.undo = undoing.step(turn) if turn.undoing else None
+        turn.effect = turn.spec.action.effect
+    turn.step_run = reading.surroundings(execution, undo=turn.undoing, lock=turn.effect is Effect.ACTS)
     return turn
 
 
@@ -123,7 +125,6 @@ def _transition(turn: Turn, *, ruled: bool) -> bool:
     """Rule, begin what has to begin, and settle how it stands: the intent and what follows it are one commit."""
     if not turn.runbook.steps:
         return give_up(turn, UNREADABLE)
-    turn.effect = turn.spec.action.effect
     if turn.undoing and turn.undo is None:
         return earlier(turn)
     ruling = None if ruled else world.ruling(turn)

@@ -19,7 +19,8 @@ from controlplane.domain.recovery.holds import RunFacts
 from controlplane.domain.recovery.responses import REPLACE, STORAGE
 from controlplane.domain.recovery.runbook import Runbook
 from controlplane.fleet.models import Node, NodeState
-from controlplane.incidents.models import Finding, IncidentState, Severity
+from controlplane.incidents.models import IncidentState, Severity
+from controlplane.rows import ask
 from controlplane.runbooks import guards, overrides
 from controlplane.runbooks.models import Execution
 from controlplane.runs import automation
@@ -152,12 +153,21 @@ def neighbours(attempt: Attempt, name: str) -> tuple[str, ...]:
     return ()
 
 
+STORAGE_DOUBT = """
+    SELECT sentence FROM incidents_finding AS finding JOIN incidents_incident AS incident
+        ON incident.id = finding.incident_id
+    WHERE finding.class = %s AND finding.stage = %s AND finding.severity = %s AND incident.state <> %s
+        AND incident.run_id = %s
+    ORDER BY found_at LIMIT 1
+"""
+STORAGE_DOUBT_VALUES = (STORAGE, Stage.CONFIRMED.value, Severity.CRITICAL.value, IncidentState.RESOLVED.value)
+"""What it is asked with, but for the run, which comes last."""
+
+
 def storage_doubt(run: Run) -> str:
     """Return why the run's storage is not trusted, empty when nothing stands against it (R-12)."""
-    standing = Finding.objects.filter(
-        klass=STORAGE, stage=Stage.CONFIRMED, severity=Severity.CRITICAL, incident__run=run
-    ).exclude(incident__state=IncidentState.RESOLVED)
-    return standing.order_by("found_at").values_list("sentence", flat=True).first() or ""
+    found = ask(STORAGE_DOUBT, [*STORAGE_DOUBT_VALUES, run.pk])
+    return str(found[0][0]) if found else ""
 
 
 def spares() -> int:

@@ -10,7 +10,7 @@ from controlplane.domain.recovery.acts import Do
 from controlplane.domain.recovery.execution import After
 from controlplane.fleet import actions as fleet
 from controlplane.incidents.telling import shown
-from controlplane.runbooks import approvals, registry
+from controlplane.runbooks import approvals, registry, writing
 from controlplane.runbooks.models import ExecutionState, StepRun
 from controlplane.runbooks.outcomes import Done, End, Failed, Outcome, Propose, Still, Wait
 from controlplane.runbooks.turn import Turn
@@ -111,13 +111,11 @@ def _finish(turn: Turn, tried: StepRun, state: str, sentence: str, result: Mappi
     rules.check_step(tried.state, state)
     tried.state, tried.sentence, tried.finished_at = state, sentence, turn.now
     tried.result = dict(result)
-    _keep(tried)
 
 
 def _wait(turn: Turn, outcome: Wait) -> bool:
     tried = turn.tried
     tried.state, tried.sentence = "waiting", outcome.for_what or f"waiting for {turn.spec.waits_for}"
-    _keep(tried)
     until = min(outcome.until, tried.deadline or outcome.until)
     _save(turn, ExecutionState.WAITING, wake_at=until)
     return False
@@ -156,7 +154,6 @@ def _move_again(turn: Turn) -> None:
     if since is None or tried is None or tried.deadline is None or tried.finished_at is not None:
         return
     tried.deadline += max(turn.now - since, timedelta(0))
-    _keep(tried)
 
 
 def _propose(turn: Turn, outcome: Propose) -> bool:
@@ -209,21 +206,10 @@ def _save(turn: Turn, state: str, *, wake_at: datetime | None, held_by: str = ""
     shown(turn.incident)
 
 
-def _keep(tried: StepRun) -> None:
-    """Save a try of an earlier transaction; a new one is written with the others of its own."""
-    if tried.pk is not None:
-        tried.save()
-
-
 def write(turns: Sequence[Turn]) -> None:
     """Write what the turns of one transaction came to: their tries, the execution, and what is told of it."""
     execution, lease = turns[-1].execution, turns[-1].lease
-    tries = [tried for turn in turns if (tried := turn.step_run) is not None]
-    StepRun.objects.bulk_create([tried for tried in tries if tried.pk is None])
     if lease is not None:
         execution.lease_until = lease.renewed()
-    execution.save(update_fields=[
-        "state", "step_index", "context", "wake_at", "finished_at", "outcome", "stopped_by", "held_by", "still_since",
-        "lease_until",
-    ])  # fmt: skip
+    writing.keep(execution, [tried for turn in turns if (tried := turn.step_run) is not None])
     turns[-1].book.write()

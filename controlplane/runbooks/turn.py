@@ -54,12 +54,6 @@ class Turn:
         """The run's policy."""
         return runs.policy(self.run)
 
-    def lock(self) -> None:
-        """Keep people and sweeps from changing incident and run until this turn is committed."""
-        incidents = Incident.objects.select_for_update(of=("self",), no_key=True).select_related("run")
-        self.incident = incidents.get(pk=self.execution.incident_id)
-        self.run = Run.objects.select_for_update(no_key=True).get(pk=self.execution.run_id)
-
     @property
     def spec(self) -> StepSpec:
         """The step that is due, or what takes it back."""

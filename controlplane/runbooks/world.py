@@ -9,17 +9,14 @@ from controlplane.domain.findings import Stage
 from controlplane.domain.fleet.identity import SILENT_AFTER_S
 from controlplane.domain.recovery.actions import Effect
 from controlplane.domain.recovery.holds import HeldBy
-from controlplane.fleet import queries as fleet
 from controlplane.fleet.models import Node
 from controlplane.incidents.models import IncidentState
-from controlplane.runbooks import gate
-from controlplane.runbooks.facts import storage_doubt
+from controlplane.runbooks import gate, reading
 from controlplane.runbooks.holders import holder
 from controlplane.runbooks.models import ExecutionState
 from controlplane.runbooks.outcomes import End, Outcome, Still
+from controlplane.runbooks.reading import Around
 from controlplane.runbooks.turn import Turn
-from controlplane.runs import queries as runs
-from controlplane.runs.machines import fleet_hold
 from controlplane.runs.models import Attempt, RunState
 
 STOP = "stop"
@@ -29,15 +26,14 @@ LAUNCH = "launch"
 def ruling(turn: Turn) -> Outcome | None:
     """Say what the world imposes on the execution before its step, or None.
 
-    Before an act incident and run are locked, so a person's hold comes before it or after it;
-    the switches stay as they are until the act is written. Taking back is a person's wish,
+    Before an act incident and run were read under locks, so a person's hold comes before it or
+    after it; the switches stay as they are until the act is written. Taking back is a person's wish,
     which outlives incident and attempt, so there only holds and doubts count.
     """
-    if turn.spec.action.effect is Effect.ACTS:
-        turn.lock()
+    around = reading.around(turn.run)
     if turn.undoing:
-        return _still(turn)
-    return _over(turn) or _overtaken(turn) or _gone(turn) or _still(turn) or gate.before_act(turn)
+        return _still(turn, around)
+    return _over(turn) or _overtaken(turn, around) or _gone(turn) or _still(turn, around) or gate.before_act(turn)
 
 
 def _over(turn: Turn) -> Outcome | None:
@@ -48,10 +44,10 @@ def _over(turn: Turn) -> Outcome | None:
     return None
 
 
-def _overtaken(turn: Turn) -> Outcome | None:
+def _overtaken(turn: Turn, around: Around) -> Outcome | None:
     if turn.runbook.beside:
         return None
-    newest = runs.newest_attempt(turn.run)
+    newest = around.newest
     ours = turn.context.get("new_attempt") or turn.execution.attempt
     if newest is not None and newest.number > ours and not _forestalled(turn, newest):
         return End(ExecutionState.STOPPED, f"attempt {newest.number} was launched meanwhile")
@@ -83,7 +79,7 @@ def _untouched(turn: Turn) -> bool:
     return looks or (turn.spec.action.name == STOP and turn.step_run is None)
 
 
-def _still(turn: Turn) -> Outcome | None:
+def _still(turn: Turn, around: Around) -> Outcome | None:
     if turn.spec.action.effect is Effect.WATCHES:
         return None
     if turn.run.held and turn.run.held_by != holder(turn.execution):
@@ -91,13 +87,11 @@ def _still(turn: Turn) -> Outcome | None:
     off = gate.switched_off(turn)
     if off:
         return Still(HeldBy.KILL_SWITCH.value, off)
-    doubt = fleet_hold()
-    if doubt:
-        return Still("partition", doubt)
-    deaf = "" if turn.spec.action.effect is Effect.LOOKS else storage_doubt(turn.run)
-    if deaf:
-        return Still("storage", f"{deaf}; it goes on when the storage answers")
-    return next((_launcher(turn, node) for node in fleet.nodes_for([turn.run.launcher])), None)
+    if around.hold:
+        return Still("partition", around.hold)
+    if around.doubt and turn.spec.action.effect is not Effect.LOOKS:
+        return Still("storage", f"{around.doubt}; it goes on when the storage answers")
+    return None if around.launcher is None else _launcher(turn, around.launcher)
 
 
 def _launcher(turn: Turn, node: Node) -> Outcome | None:

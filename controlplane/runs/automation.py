@@ -10,8 +10,9 @@ switches off waits for the acts that are being written, and no later act overtak
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connection, transaction
+from django.db import transaction
 
+from controlplane.rows import ask, columns, parted, planned
 from controlplane.runs.models import Automation, Run
 
 FLEET = "fleet"
@@ -72,7 +73,11 @@ class Standing:
 
 def standing(run: Run | None) -> Standing:
     """Read how automation stands for a run, or for the fleet alone."""
-    return Standing(tuple(Automation.objects.filter(name__in=_names(run)).order_by("name")))
+    found = ask(_ROWS.format(columns=columns(Automation, "automation")), [_names(run)])
+    return Standing(tuple(parted(row, Automation)[0] for row in found))
+
+
+_ROWS = "SELECT {columns} FROM runs_automation AS automation WHERE name = ANY(%s) ORDER BY name"
 
 
 def share(run: Run | None) -> Standing:
@@ -82,7 +87,7 @@ def share(run: Run | None) -> Standing:
 
 
 def _lock(statement: str) -> None:
-    with connection.cursor() as cursor:
+    with planned() as cursor:
         cursor.execute(statement, [LOCK])
 
 

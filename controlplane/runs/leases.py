@@ -17,6 +17,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from controlplane.domain.errors import LeaseLost
+from controlplane.rows import ask, columns, parted, source
 
 CLOCKS_APART = timedelta(seconds=30)
 """How far the clocks of two workers may be apart without one taking the other's lease for a mistake."""
@@ -44,9 +45,10 @@ class Leased(models.Model):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Proof of ownership: the row, who owns it, and the fencing number."""
+    """Proof of ownership: the row by its key, who owns it, and the fencing number."""
 
     rows: "models.QuerySet[Any]"
+    row: int
     owner: str
     fence: int
     knocks: int
@@ -67,16 +69,18 @@ class Lease:
         """Return the row as long as nobody else has claimed it."""
         return self.rows.filter(fence=self.fence)
 
-    def locked(self, *related: str) -> Any:
-        """Lock the row for this transaction and return it, read together with its `related` rows.
+    def locked(self) -> Any:
+        """Lock the row for this transaction and return it.
 
         Raises:
             LeaseLost: somebody else claimed it meanwhile.
         """
-        row = self.mine().select_related(*related).select_for_update(of=("self",), no_key=True).first()
-        if row is None:
+        model = self.rows.model
+        mine = f"SELECT {columns(model, 'mine')} FROM {source(model, 'mine')}"  # noqa: S608 - names of a model
+        found = ask(f"{mine} WHERE id = %s AND fence = %s FOR NO KEY UPDATE", [self.row, self.fence])
+        if not found:
             raise LeaseLost(f"{self.owner} lost its lease")
-        return row
+        return parted(found[0], model)[0]
 
 
 def take(rows: "models.QuerySet[Any]", owner: str, now: datetime, seconds: float) -> Lease | None:
@@ -88,8 +92,8 @@ def take(rows: "models.QuerySet[Any]", owner: str, now: datetime, seconds: float
     until = now + timedelta(seconds=seconds)
     free = Q(owner="") | Q(lease_until__lt=now) | Q(lease_until__gt=until + CLOCKS_APART) | Q(owner=owner)
     if rows.filter(free).update(owner=owner, lease_until=until, fence=F("fence") + 1):
-        row = rows.filter(owner=owner).values("fence", "knocks").first()
-        return Lease(rows, owner, row["fence"], row["knocks"], now, seconds) if row else None
+        row = rows.filter(owner=owner).values_list("pk", "fence", "knocks").first()
+        return Lease(rows, row[0], owner, row[1], row[2], now, seconds) if row else None
     rows.update(knocks=F("knocks") + 1)
     return None
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from controlplane.domain.errors import LeaseLost
+from controlplane.rows import ask
 from controlplane.runs.leases import Lease, give_back, take
 from controlplane.runs.models import Machine, Run
 
@@ -61,9 +62,13 @@ def save_machine(
 _SAVED = ("snapshot", "cursor", "swept_at", "hold", "rested_attempt", "version")
 
 
+FLEET_HOLD = "SELECT hold FROM runs_machine WHERE name = 'fleet'"
+
+
 def fleet_hold() -> str:
     """Return why nothing may be acted on, as the fleet's reducer last said; empty when nothing is held."""
-    return Machine.objects.filter(name=FLEET).values_list("hold", flat=True).first() or ""
+    found = ask(FLEET_HOLD)
+    return str(found[0][0]) if found else ""
 
 
 def release_machine(held: Held) -> bool:
