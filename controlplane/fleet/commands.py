@@ -8,15 +8,17 @@ is done twice. After its deadline a command is not handed out any more.
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from middlewatch_wire import COMMANDS
+from psycopg.types.json import Jsonb
 
 from controlplane.domain.errors import Invalid, NotFound
 from controlplane.fleet.models import OPEN, Command, CommandState, Node
+from controlplane.rows import ask, columns, parted
 
 LEASE = timedelta(seconds=15)
 """How long an agent has to report before a command is handed out again."""
@@ -50,21 +52,33 @@ def send_command(
     Raises `NotFound` for an unknown node, `Invalid` for a kind or arguments that
     agents do not know.
     """
-    checked = _checked(kind, args)
-    target = Node.objects.filter(name=node).first()
-    if target is None:
-        raise NotFound(f"there is no node {node}")
-    with transaction.atomic():
-        command, created = Command.objects.get_or_create(
-            idempotency_key=key,
-            defaults={
-                "node": target, "kind": kind, "args": checked, "created_at": now,
-                "deadline": deadline, "execution_id": execution_id,
-            },
-        )  # fmt: skip
-        if created:
-            _tell(node)
+    statement = _SEND.format(sent=columns(Command, "sent"), node=columns(Node, "node"))
+    values = [uuid4(), kind, Jsonb(_checked(kind, args)), key, now, deadline, execution_id, node, CHANNEL]
+    sent = ask(statement, values)
+    if not sent:
+        return _sent_before(node, key)
+    command: Command
+    command, command.node = parted(sent[0], Command, Node)
     return command
+
+
+def _sent_before(node: str, key: str) -> Command:
+    command = Command.objects.select_related("node").filter(idempotency_key=key).first()
+    if command is None:
+        raise NotFound(f"there is no node {node}")
+    return command
+
+
+_SEND = """
+    WITH sent AS (
+        INSERT INTO fleet_command (id, node_id, kind, args, idempotency_key, created_at, deadline, execution_id,
+            state, lease_count, result)
+        SELECT %s, id, %s, %s, %s, %s, %s, %s::bigint, 'pending', 0, '{{}}' FROM fleet_node WHERE name = %s
+        ON CONFLICT (idempotency_key) DO NOTHING RETURNING *
+    )
+    SELECT {sent}, {node}, pg_notify(%s, node.name) FROM sent JOIN fleet_node AS node ON node.id = sent.node_id
+"""
+"""Nothing comes back when the key is there already, or the node is not."""
 
 
 def _checked(kind: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,11 +90,6 @@ def _checked(kind: str, args: Mapping[str, Any]) -> dict[str, Any]:
         raise Invalid("args", str(error)) from error
     built: dict[str, Any] = msgspec.to_builtins(known)
     return built
-
-
-def _tell(node: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, node])
 
 
 def handable(now: datetime) -> QuerySet[Command]:
