@@ -65,7 +65,7 @@ def recover(opened: World, rank: int) -> Recovery:
     return Recovery(
         action_s=at(execution["steps"][0]["started_at"]) - began,
         first_step_s=at(newest["first_step_at"]) - began,
-        ends_s={row["name"]: at(row["finished_at"]) - began for row in execution["steps"]},
+        ends_s={row["name"]: at(row["finished_at"]) - began for row in execution["steps"] if row["finished_at"]},
     )
 
 

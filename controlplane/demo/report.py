@@ -30,9 +30,13 @@ class FaultReport:
         return row
 
 
-def write(path: Path, rows: Sequence[FaultReport], *, goodput: float, chronicle: str) -> None:
-    """Write the report file of `--report`."""
+def write(
+    path: Path, rows: Sequence[FaultReport], *, goodput: float, chronicle: str, told: Sequence[str] | None = None
+) -> None:
+    """Write the report file of `--report`; `told` are the people told of it, None where nobody keeps count."""
     body = {"faults": [row.as_json() for row in rows], "goodput": goodput, "chronicle": chronicle}
+    if told is not None:
+        body["told"] = list(told)
     path.write_text(json.dumps(body, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -2,15 +2,16 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
-from middlewatch_agent import config, freezing, stopping
+from middlewatch_agent import config, freezing, stopping, thawing
 from middlewatch_agent.context import Command
 from middlewatch_agent.launcher import processes
 from middlewatch_agent.ranks import procfs
 
-from tests.agent.launcher.stage import SLEEP, Cluster, wait_for
+from tests.agent.launcher.stage import SLEEP, Cluster, kill, wait_for
 
 STUBBORN = """
 import os, signal, sys, time
@@ -133,6 +134,16 @@ def test_a_frozen_rank_goes_on_also_where_the_agent_died_meanwhile(node):
     os.waitpid(agent, 0)
     assert procfs.look(pid).state == "T"
     wait_for(lambda: procfs.look(pid).state == "S")
+
+
+def test_nobody_waits_to_thaw_a_rank_that_was_killed(node, monkeypatch):
+    pid = begin(node, SLEEP)[0]
+    monkeypatch.setattr(thawing, "LOOK_S", 0.05)
+    ticks = procfs.look(pid).start_ticks
+    kill(pid)
+    began = time.monotonic()
+    thawing.main(["60", f"{pid}:{ticks}"])
+    assert time.monotonic() - began < 30
 
 
 def test_no_node_lets_a_rank_be_frozen_unless_its_own_settings_say_so():

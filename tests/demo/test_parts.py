@@ -34,6 +34,7 @@ def test_faults_keep_the_order_in_which_they_were_asked_for():
 def test_each_scheduler_has_faults_of_its_own_and_refuses_those_of_another():
     assert [fault.kind for fault in LOCAL.parse("")] == ["crash", "hang", "node-loss"]
     assert [fault.kind for fault in SLURM.parse("")] == ["crash", "hang", "frozen"]
+    assert (bool(LOCAL.preload), SLURM.preload) == (True, ())
     with pytest.raises(Invalid, match="--faults: “frozen” needs --scheduler slurm"):
         LOCAL.parse("crash,frozen")
 
@@ -51,6 +52,12 @@ def test_a_recovery_that_a_person_helped_does_not_count():
     assert row().recovered
     assert not row(unattended=False).recovered
     assert not row(resumed_s=None).recovered
+
+
+def test_the_report_of_a_drill_says_who_was_told(tmp_path):
+    path = tmp_path / "report.json"
+    report.write(path, [row()], goodput=0.5, chronicle="", told=["ops by email (delivered)"])
+    assert json.loads(path.read_text())["told"] == ["ops by email (delivered)"]
 
 
 def test_the_report_spells_class_as_the_wire_does(tmp_path):

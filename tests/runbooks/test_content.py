@@ -106,15 +106,17 @@ def test_a_drill_refuses_what_the_run_cannot_afford_and_hurts_nobody():
         starting.start("fault-drill", cluster.run, "ana", cluster.now)
 
 
-def test_a_drill_measures_what_the_run_answers_and_silences_only_the_run():
+@pytest.mark.parametrize(("fault", "named"), [("crash", "crash no exit"), ("hang", "hang")])
+def test_a_drill_measures_what_the_run_answers_and_silences_only_the_run(fault, named):
     cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
-    starting.start("fault-drill", cluster.run, "ana", cluster.now)
+    cluster.also["rank.freeze"] = lambda _, args: cluster.stop_rank(args["rank"]) or {"frozen": 1}
+    starting.start("fault-drill", cluster.run, "ana", cluster.now, {"fault": fault})
     drill = cluster.execution()
     cluster.until(lambda: len(cluster.launches) == 2, limit=40)
     cluster.until(lambda: type(drill).objects.get(pk=drill.pk).state == "succeeded", limit=40)
     found = type(drill).objects.get(pk=drill.pk).context
-    assert (found["named"], found["unattended"]) == ("crash no exit", True)
-    assert 0 <= found["detected_s"] < found["resumed_s"]
+    assert (found["named"], found["unattended"]) == (named, True)
+    assert 0 <= max(found["detected_s"], found["decided_s"]) < found["resumed_s"]
     assert not ActRecord.objects.filter(do="page").exists()
 
 

@@ -18,6 +18,7 @@ from controlplane.analytics.account import account, life
 from controlplane.chronicle import queries as chronicle
 from controlplane.demo import report
 from controlplane.domain.errors import MiddlewatchError
+from controlplane.notify import queries as notify
 from controlplane.runbooks import starting
 from controlplane.runbooks.models import Execution, ExecutionState, StepRun
 from controlplane.runbooks.steps.drill import CRASH, HANG
@@ -68,12 +69,13 @@ class Command(BaseCommand):
     def _close(self, run: Run, done: Execution, path: Path | None) -> None:
         if done.state != ExecutionState.SUCCEEDED:
             raise CommandError(done.outcome)
-        row = measured(done)
+        row, people = measured(done), _people(done)
         self.stdout.write(report.table([row]))
+        self.stdout.write(f"Told of it: {'; '.join(people) or 'nobody'}.")
         if path is not None:
             begin, end = life(run, datetime.now(UTC))
             goodput = account(run, begin=begin, end=end).goodput.productive
-            report.write(path, [row], goodput=goodput, chronicle=_told(done))
+            report.write(path, [row], goodput=goodput, chronicle=_told(done), told=people)
         if not row.recovered:
             raise CommandError("the run was not brought back without a person")
 
@@ -90,6 +92,13 @@ def measured(done: Execution) -> report.FaultReport:
 
 def _told(done: Execution) -> str:
     return "\n".join(entry.sentence for entry in chronicle.entries(f"incident:{done.context['incident']}"))
+
+
+def _people(done: Execution) -> list[str]:
+    """Name who was told of the drill and of what it caused, and what became of each message."""
+    subjects = dict.fromkeys(f"incident:{number}" for number in (done.incident_id, done.context["incident"]))
+    told = [one for subject in subjects for one in notify.told(subject).messages]
+    return [f"{one.rule} by {one.kind} ({one.state})" for one in told]
 
 
 def _ask(run: Run, fault: str) -> None:
