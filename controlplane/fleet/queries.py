@@ -114,8 +114,3 @@ def command(command_id: str | UUID) -> Command:
     if found is None:
         raise NotFound("there is no such command")
     return found
-
-
-def commands_of(execution_id: int) -> list[Command]:
-    """Return the commands that an execution sent, oldest first."""
-    return list(Command.objects.filter(execution_id=execution_id).select_related("node").order_by("created_at"))
