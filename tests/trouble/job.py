@@ -28,6 +28,7 @@ class Ring:
     def __init__(self, rank: int, size: int, address: tuple[str, int]) -> None:
         self.rank = rank
         self.peers = self._gather(size, address) if rank == 0 else [self._join(address)]
+        self.names = {peer: peer.getpeername() for peer in self.peers}
 
     def _gather(self, size: int, address: tuple[str, int]) -> list[socket.socket]:
         with socket.create_server(address) as door:
@@ -60,7 +61,7 @@ class Ring:
         for peer in self.peers:
             peer.settimeout(None)
             if not peer.recv(1):
-                raise RuntimeError(f"[gloo/transport/tcp/pair.cc:534] Connection closed by peer {peer.getpeername()}")
+                raise RuntimeError(f"[gloo/transport/tcp/pair.cc:534] Connection closed by peer {self.names[peer]}")
 
 
 def save(watch: Watch, step: int) -> None:

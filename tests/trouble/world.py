@@ -30,6 +30,7 @@ POLL_S = 0.1
 REST_POLL_S = 0.5
 """A page of REST costs the machine, on which the training runs too, what a hundred queries do."""
 STEADY_STEPS = 15
+OVER = ("stopped", "completed")
 
 # Settings of a run whose steps take a tenth of a second, on a machine that may be busy.
 POLICY: dict[str, Any] = {
@@ -92,7 +93,7 @@ class Yard:
         return self.rows(query, name)[0][0]
 
     def make_whole(self) -> None:
-        """Start what does not live: the control plane, or an agent."""
+        """Start what does not live, control plane or agent; end what still runs; give back nodes that are kept out."""
         if self.plane.process.poll() is not None:
             self.plane.start()
         eventually(self.answers, "the control plane does not answer", 60)
@@ -102,6 +103,12 @@ class Yard:
                 agent.send_signal(signal.SIGCONT)
             else:
                 self.restart_agent(name)
+        for run in self.client.get("/runs?limit=100")["items"]:
+            if run["state"] not in OVER:
+                Story(self, run["name"]).stop()
+        for node in self.client.get("/nodes?limit=100")["items"]:
+            if node["state"] == "quarantined":
+                self.client.post(f"/nodes/{node['name']}/release")
 
     def answers(self) -> bool:
         try:
