@@ -103,6 +103,7 @@ def test_a_launch_that_fails_is_tried_once_more_as_a_new_attempt(cluster):
         (1, "exited", "killed"), (2, "exited", "failed"), (3, "running", ""),
     ]  # fmt: skip
     assert cluster.run.executions.count() == 1
+    assert cluster.sent("attempt.stop").filter(args__attempt=2).exists()
 
 
 def test_when_the_disk_cannot_be_scanned_the_ledger_decides_and_says_so(cluster):

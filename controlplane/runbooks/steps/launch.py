@@ -15,7 +15,7 @@ from controlplane.domain.errors import Conflict
 from controlplane.domain.fleet.states import USABLE
 from controlplane.domain.recovery.acts import Do
 from controlplane.fleet import queries as fleet
-from controlplane.fleet.models import CommandState, Node
+from controlplane.fleet.models import Node
 from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
 from controlplane.runbooks.steps.base import Step, answer, finished, refusal, succeeded
@@ -123,16 +123,15 @@ def _record(turn: Turn, nodes: list[str], step: int, attempt: int) -> None:
 
 
 def _abandon(turn: Turn, why: str) -> Outcome:
-    """Close the attempt; one that may have been started after all is stopped before the next begins.
+    """Close the attempt and have it stopped, for it may begin after all: behind its deadline an agent goes on.
 
-    So is a successor that has become the attempt and cannot be used, for which the start was refused.
+    So may a successor that has become the attempt and cannot be used, for which the start was refused.
     """
-    attempt, started = turn.launched, next(iter(turn.commands()), None)  # nobody asked for a successor
+    attempt = turn.launched
     if attempt is not None:
         runs.mark_stopping(attempt, turn.now)
         runs.close_attempt(attempt, "failed", turn.now)
-        if started is None or started.state != CommandState.FAILED:
-            runs.send_stop(turn.run, attempt, turn.now)
+        runs.send_stop(turn.run, attempt, turn.now)
     return Failed(why)
 
 
