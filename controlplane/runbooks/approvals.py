@@ -146,12 +146,16 @@ def reject(execution: Execution, by: str, now: datetime, *, why: str = "", numbe
 
 
 def _proposed(execution: Execution) -> Execution:
-    """Lock an execution that waits for people."""
-    locked = Execution.objects.select_for_update(of=("self",), no_key=True).select_related("run", "incident__run")
-    found = locked.get(pk=execution.pk)
-    if found.state != ExecutionState.PROPOSED:
-        raise Conflict(f"the execution is {found.state} by now")
-    return found
+    """Lock an execution that waits for people.
+
+    One that works is not waited for: its turn holds the row and may want the run, which the answer has locked.
+    """
+    waiting = Execution.objects.filter(pk=execution.pk, state=ExecutionState.PROPOSED)
+    locked = waiting.select_for_update(of=("self",), no_key=True).select_related("run", "incident__run").first()
+    if locked is None:
+        execution.refresh_from_db()
+        raise Conflict(f"the execution is {execution.state} by now")
+    return locked
 
 
 def _asked(execution: Execution, number: int | None, now: datetime) -> Approval:
