@@ -31,10 +31,14 @@ AWAY = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError,
 """What it looks like when PostgreSQL is away, restarting, full or read-only."""
 
 
+NOT_OURS = frozenset({"client_encoding", "prepare_threshold"})
+"""Settings of Django's connections that are none of an address."""
+
+
 def conninfo() -> str:
     """Return the address of Django's default database, as it is now (tests rename it)."""
     given = connections["default"].get_connection_params()
-    plain = {key: value for key, value in given.items() if isinstance(value, str | int) and key != "client_encoding"}
+    plain = {key: value for key, value in given.items() if isinstance(value, str | int) and key not in NOT_OURS}
     plain |= {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "middlewatch-ingest"}
     plain["options"] = f"{plain.get('options', '')} -c statement_timeout={int(ANSWER_TIMEOUT_S * 1000)}".strip()
     return make_conninfo("", **plain)
