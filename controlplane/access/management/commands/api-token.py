@@ -30,9 +30,11 @@ class Command(BaseCommand):
 
 def _revoke(user: User, name: str, now: datetime) -> str:
     """End every token of this name; raises `NotFound`, naming those that there are."""
-    tokens = queries.tokens_of(user)
-    ended = [actions.revoke_api_token(user, token.pk, now) for token in tokens if token.name == name]
-    if not ended:
+    tokens = list(queries.tokens_of(user))
+    named = [token.pk for token in tokens if token.name == name]
+    if not named:
         known = ", ".join(sorted({token.name for token in tokens})) or "none"
         raise NotFound(f"{user.username} has no token named {name}; there are: {known}")
-    return f"ended {len(ended)}"
+    for number in named:
+        actions.revoke_api_token(user, number, now)
+    return f"ended {len(named)}"
