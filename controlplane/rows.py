@@ -20,6 +20,7 @@ Values = Sequence[Any]
 
 def planned() -> CursorWrapper:
     """Return a cursor whose statements are planned once for each connection; their values travel apart."""
+    connection.close_if_health_check_failed()
     connection.ensure_connection()
     kind = _Logged if connection.queries_logged else CursorWrapper
     return kind(psycopg.Cursor(connection.connection), connection)
