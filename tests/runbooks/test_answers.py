@@ -9,15 +9,14 @@ from controlplane.incidents.models import ActRecord
 from controlplane.runbooks import actions, fleet_answers
 from controlplane.runs.book import Book
 from controlplane.runs.times import seconds
-from tests.flows.conftest import trained
-from tests.flows.world import Cluster
+from tests.flows.conftest import training
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def cluster():
-    return trained(Cluster(size=2, spares=1).build(), steps=6)
+    return training(steps=6, size=2, spares=1)
 
 
 def tell(cluster, klass, *, stage=Stage.CONFIRMED, severity="critical", weight=0.0, node="n02", entity="run", **facts):
@@ -137,7 +136,7 @@ def test_a_job_that_ends_by_itself_is_not_killed(cluster):
 
 
 def test_missing_spares_are_called_out_once(db):
-    cluster = trained(Cluster(size=2, spares=0).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=0)
     tell(cluster, "gpu_fault", weight=6.0)
     cluster.tick(20)
     assert [row.why for row in ActRecord.objects.filter(do="page")] == [

@@ -12,7 +12,7 @@ from controlplane.runbooks.queries import live_of
 from controlplane.runs import queries as runs
 from controlplane.runs.models import Run
 from controlplane.watch import fleet, pipeline
-from tests.flows.conftest import trained
+from tests.flows.conftest import trained, training
 from tests.flows.world import Cluster
 from tests.runbooks.test_answers import tell
 
@@ -96,7 +96,7 @@ def failures(cluster, number):
 
 
 def test_an_open_breaker_only_proposes_until_a_person_resets_it():
-    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=1)
     tell(cluster, "checkpoint_overdue", severity="warning")
     failures(cluster, 3)
     cluster.kill_rank(0)
@@ -111,7 +111,7 @@ def test_an_open_breaker_only_proposes_until_a_person_resets_it():
 
 
 def test_a_person_may_approve_what_an_open_breaker_proposes():
-    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=1)
     tell(cluster, "checkpoint_overdue", severity="warning")
     failures(cluster, 3)
     cluster.kill_rank(0)
@@ -134,7 +134,7 @@ def test_a_third_run_within_ten_minutes_needs_a_person_or_patience():
 
 
 def test_more_than_two_distrusted_checkpoints_are_a_persons_to_pass_over():
-    cluster = trained(Cluster(size=2, spares=1, save_every=2).build(), steps=9)
+    cluster = training(steps=9, size=2, spares=1, save_every=2)
     cluster.kill_rank(0)
     for step in (4, 6, 8):
         tell(cluster, "checkpoint_poison", entity=f"checkpoint:{step}", step=step)
@@ -147,7 +147,7 @@ def test_more_than_two_distrusted_checkpoints_are_a_persons_to_pass_over():
 
 
 def test_three_crashes_at_one_step_on_three_nodes_stop_the_run_and_condemn_nobody():
-    cluster = trained(Cluster(size=3, spares=2, save_every=5).build(), steps=6)
+    cluster = training(steps=6, size=3, spares=2, save_every=5)
     error = {"type": "AssertionError", "message": "sample too long", "traceback_tail": ""}
     for rank in range(3):
         cluster.until(lambda: cluster.step == 8, limit=20)
@@ -165,7 +165,7 @@ def test_three_crashes_at_one_step_on_three_nodes_stop_the_run_and_condemn_nobod
 
 
 def test_every_guard_tells_in_words_what_is_left():
-    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=1)
     cluster.kill_rank(0)
     cluster.until(lambda: len(cluster.launches) == 2)
     of_run = {budget.name: budget for budget in budgets.of(cluster.run, cluster.now)}

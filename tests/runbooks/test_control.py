@@ -15,7 +15,7 @@ from controlplane.runbooks.models import Approval, Execution
 from controlplane.runbooks.outcomes import Failed
 from controlplane.runs import leases
 from controlplane.runs import queries as runs
-from tests.flows.conftest import trained
+from tests.flows.conftest import trained, training
 from tests.flows.world import Cluster
 from tests.runbooks.test_answers import tell
 
@@ -113,7 +113,7 @@ def test_what_leaves_out_a_large_share_of_the_fleet_needs_two_different_people(m
 
 
 def test_neighbours_and_a_slow_node_count_for_the_question_as_for_the_launch(monkeypatch):
-    cluster = trained(Cluster(size=2, spares=1, mode="ask").build(), steps=6)
+    cluster = training(steps=6, size=2, spares=1, mode="ask")
     tell(cluster, "gpu_fault", weight=6.0, action="quarantine_now")
     cluster.until(lambda: cluster.execution() is not None)
     execution = cluster.execution()
@@ -150,7 +150,7 @@ def test_links_to_a_question_die_when_it_is_settled():
 
 
 def recovering():
-    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=1)
     tell(cluster, "gpu_fault", weight=6.0, action="quarantine_now")
     return cluster
 
@@ -309,7 +309,7 @@ def test_how_long_a_question_stands_is_a_setting_of_the_run():
 
 
 def test_a_step_that_only_looks_costs_few_queries(django_assert_max_num_queries):
-    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=1)
     tell(cluster, "fail_slow", severity="warning", weight=4.5)
     cluster.until(lambda: cluster.execution() is not None)
     with django_assert_max_num_queries(30):

@@ -13,7 +13,7 @@ from controlplane.runbooks.steps.choose_checkpoint import ChooseCheckpoint
 from controlplane.runbooks.steps.stop import Stop
 from controlplane.runs import queries as runs
 from controlplane.runs.models import Attempt
-from tests.flows.conftest import trained
+from tests.flows.conftest import training
 from tests.flows.world import Cluster
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def cluster():
-    return trained(Cluster(size=2, spares=1).build(), steps=6)
+    return training(steps=6, size=2, spares=1)
 
 
 def broken(cluster):

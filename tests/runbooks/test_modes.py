@@ -6,15 +6,14 @@ from controlplane.domain.errors import Invalid, NotFound, Refused
 from controlplane.runbooks import actions, modes, registry
 from controlplane.runbooks.models import RunbookMode
 from controlplane.runs import actions as runs
-from tests.flows.conftest import trained
-from tests.flows.world import Cluster
+from tests.flows.conftest import training
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def cluster():
-    return trained(Cluster(size=2, spares=1).build(), steps=6)
+    return training(steps=6, size=2, spares=1)
 
 
 def restart():

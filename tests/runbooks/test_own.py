@@ -7,8 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from controlplane.runbooks import registry, starting
-from tests.flows.conftest import trained
-from tests.flows.world import Cluster
+from tests.flows.conftest import training
 
 MODULE = """
 from controlplane.runbooks.sdk import Action, Done, Effect, Failed, Kind, Outcome, Param, Step, Turn, Words
@@ -67,7 +66,7 @@ def own(tmp_path, settings, monkeypatch):
 
 
 def test_an_own_runbook_with_an_own_action_runs_to_its_end(db, own):
-    cluster = trained(Cluster(size=2, spares=0).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=0)
     execution = starting.start("greet", cluster.run, "ana", cluster.now, {"who": "Ben"})
     cluster.until(lambda: cluster.execution().state == "succeeded", limit=5)
     assert any("Good morning, Ben." in line for line in cluster.told("run:demo"))
@@ -91,7 +90,7 @@ def test_the_command_checks_lists_shows_and_compares_own_runbooks(db, own, capsy
 
 
 def test_an_execution_goes_on_with_the_definition_that_it_began_with(db, own):
-    cluster = trained(Cluster(size=2, spares=0).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=0)
     execution = starting.start("greet", cluster.run, "ana", cluster.now, {"who": "Ben"})
     (own / "greet.yaml").write_text(FILE.replace("Good morning", "Good evening").replace("version: 1", "version: 2"))
     assert registry.runbook("greet").version == 2

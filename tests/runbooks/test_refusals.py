@@ -4,15 +4,14 @@ import pytest
 
 from controlplane.runbooks import actions, approvals
 from controlplane.runbooks.models import Execution
-from tests.flows.conftest import trained
-from tests.flows.world import Cluster
+from tests.flows.conftest import training
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def cluster():
-    cluster = trained(Cluster(size=2, spares=1, mode="ask").build(), steps=6)
+    cluster = training(steps=6, size=2, spares=1, mode="ask")
     cluster.kill_rank(1)
     cluster.until(lambda: cluster.execution() is not None and cluster.execution().state == "proposed")
     return cluster

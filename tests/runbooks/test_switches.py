@@ -16,13 +16,13 @@ from controlplane.runbooks import actions, breaker, fleet_answers, switches
 from controlplane.runs import automation
 from controlplane.runs.book import Book
 from controlplane.runs.times import seconds
-from tests.flows.conftest import trained
+from tests.flows.conftest import training
 from tests.flows.world import Cluster
 
 
 @pytest.fixture
 def cluster(db):
-    return trained(Cluster(size=2, spares=1).build(), steps=6)
+    return training(steps=6, size=2, spares=1)
 
 
 def proposed(cluster):

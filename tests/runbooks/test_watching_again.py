@@ -9,8 +9,7 @@ from controlplane.fleet.models import Command
 from controlplane.incidents.models import Finding
 from controlplane.runbooks import actions, starting
 from controlplane.watch import tasks
-from tests.flows.conftest import trained
-from tests.flows.world import Cluster
+from tests.flows.conftest import training
 from tests.runbooks.test_answers import tell
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +18,7 @@ AGAIN = "note: Attempt 1 is watched again: nothing ends it any more."
 
 @pytest.fixture
 def cluster():
-    return trained(Cluster(size=2, spares=1, supports=["save_now", "stop_now"]).build(), steps=6)
+    return training(steps=6, size=2, spares=1, supports=["save_now", "stop_now"])
 
 
 def stop_by_switch(cluster):

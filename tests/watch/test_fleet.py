@@ -9,8 +9,8 @@ from controlplane.incidents.models import ActRecord, Incident
 from controlplane.quarantine import actions as quarantine
 from controlplane.watch import fleet as fleet_watch
 from controlplane.watch import pipeline
-from tests.flows.conftest import trained
-from tests.flows.world import HEAD, Cluster
+from tests.flows.conftest import training
+from tests.flows.world import HEAD
 
 pytestmark = pytest.mark.django_db
 HARDWARE = {"machine_id": "m1", "board_serial": "b1", "gpus": [{"uuid": "GPU-1"}]}
@@ -24,7 +24,7 @@ def _fresh_memory():
 
 @pytest.fixture
 def cluster():
-    return trained(Cluster(size=2, spares=1).build(), steps=3)
+    return training(steps=3, size=2, spares=1)
 
 
 def test_a_kept_out_node_in_an_allocation_becomes_a_critical_incident_of_the_run(cluster):

@@ -8,8 +8,7 @@ from controlplane.watch import fleet as fleet_watch
 from controlplane.watch import pipeline
 from controlplane.web.fragments import render_fleet, render_run
 from tests.api.conftest import Asking
-from tests.flows.conftest import trained
-from tests.flows.world import Cluster
+from tests.flows.conftest import training
 from tests.web.world import person
 
 pytestmark = pytest.mark.django_db
@@ -22,7 +21,7 @@ SHOWN = "frobnicator 7: fatal error &lt;script&gt;alert(1)&lt;/script&gt; elif"
 def cluster():
     pipeline.memory.forget()
     fleet_watch.memory.forget()
-    return trained(Cluster(size=2, spares=1).build(), steps=3)
+    return training(steps=3, size=2, spares=1)
 
 
 def say(cluster, node, text=HOSTILE):
