@@ -1,6 +1,7 @@
 """The settings of the detectors: seen, tried on the past, saved, and told."""
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection, transaction
@@ -68,6 +69,16 @@ def test_every_detector_stands_with_its_thresholds_their_defaults_units_and_sour
         assert detector.words in shown
     assert 'name="hang_floor_s"' in shown
     assert "default 60 · 0.5 to 86400 · methods 1" in shown
+
+
+@pytest.mark.parametrize(
+    ("median_s", "samples", "said"),
+    [(None, 0, "unknown after 0 steps"), (None, 1, "unknown after 1 step"), (0.3, 128, "0.3 s (of 128 steps)")],
+)
+def test_what_was_learned_says_on_how_many_steps_it_rests(page, monkeypatch, median_s, samples, said):
+    seen = SimpleNamespace(median_step_s=median_s, samples=samples, k=3.0, deadline_s=None, waits_for="")
+    monkeypatch.setattr("controlplane.web.read.detectors.runs.view", lambda _run: seen)
+    assert f"<dd>{said}</dd>" in page.get(PATH).content.decode()
 
 
 def test_what_was_overridden_stands_in_its_field_and_the_rest_is_empty(page):

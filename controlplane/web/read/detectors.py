@@ -110,10 +110,11 @@ def _learned(run: Run) -> list[tuple[str, str]]:
     view = runs.view(run)
     if view is None:
         return []
-    median = "not enough steps yet" if view.median_step_s is None else words.span(view.median_step_s)
+    seen = words.plural(view.samples, "step")
+    median = f"unknown after {seen}" if view.median_step_s is None else f"{words.span(view.median_step_s)} (of {seen})"
     waits = f"{view.waits_for} within {words.span(view.deadline_s)}" if view.deadline_s is not None else "nothing"
     return [
-        ("Median step", f"{median} (of {words.number(view.samples)} steps)"),
+        ("Median step", median),
         ("Factor of the deadline", f"{view.k:.2f} medians"),
         ("Waits for", waits),
     ]
