@@ -52,6 +52,10 @@ class Board:
         """How many commands wait for a node."""
         return self._waiting.get(node, 0)
 
+    def polls(self, node: str) -> int:
+        """How many polls of a node hang at this moment."""
+        return len(self._pollers.get(node, ()))
+
     def take(self, node: str) -> bool:
         """Say whether something waits for a node; the caller goes and gets it."""
         return self._waiting.pop(node, 0) > 0

@@ -33,6 +33,8 @@ NEXT_MS = 5000
 NEXT_BUSY_MS = 15_000
 BUSY = 0.5
 MAX_WAIT_S = 60.0
+MAX_POLLS = 16
+"""Polls of one node that may hang at once: an agent needs one, and those that it left behind end by themselves."""
 
 _REFUSED = {
     Refusal.SUPERSEDED: "a newer life of this agent has said hello",
@@ -57,6 +59,9 @@ async def ingest(service: Service, scope: Scope, receive: Receive) -> Any:
     batch = await _decode(header(scope, b"content-encoding"), body)
     if batch.agent.node != identity.name:
         raise Problem(403, "wrong_node", f"this token speaks for {identity.name} only")
+    wait_s = service.lives.admit(identity.name, batch.agent.incarnation, time.monotonic())
+    if wait_s is not None:
+        raise too_many(wait_s)
     result = await service.writer.submit(batch)
     if result.refused is not None:
         raise Problem(409, result.refused.value, _REFUSED[result.refused])
@@ -111,6 +116,8 @@ async def commands(service: Service, scope: Scope, receive: Receive) -> Any:
     identity = await _agent(service, scope)
     asked = parse_qs(scope["query_string"].decode("latin-1"))
     wait_s, incarnation = _wait_s(asked), _incarnation(asked)
+    if service.board.polls(identity.name) >= MAX_POLLS:
+        raise too_many(1)
     gone = asyncio.ensure_future(_until_gone(receive))
     try:
         found = await _poll(service, _Poll(scope, identity.name, incarnation, time.monotonic() + wait_s), gone)
