@@ -204,9 +204,11 @@ class RunPolicy:
 def _checked(name: str, value: Any, kind: Any, bounds: Mapping[str, Any]) -> float | None:
     if value is None and kind in (float | None, int | None):
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Invalid(name, "must be a finite number")
-    if kind in (int, int | None) and not float(value).is_integer():
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Invalid(name, "must be a finite number")
+    if kind in (int, int | None) and isinstance(value, float) and not value.is_integer():
         raise Invalid(name, "must be a whole number")
     if not bounds["low"] <= value <= bounds["high"]:
         raise Invalid(name, f"must be between {bounds['low']:g} and {bounds['high']:g}")

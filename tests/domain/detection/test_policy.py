@@ -20,7 +20,7 @@ def test_settings_that_are_not_named_keep_their_default():
     assert (policy.silence_s, policy.hang_k) == (10.0, 3.0)
 
 
-@pytest.mark.parametrize("value", ["60", None, True, math.nan, math.inf, -1, 10**9, [60], {}])
+@pytest.mark.parametrize("value", ["60", None, True, math.nan, math.inf, -1, 10**9, 10**400, [60], {}])
 def test_a_bad_value_is_refused_by_name(value):
     with pytest.raises(Invalid) as caught:
         RunPolicy.from_overrides({"hang_floor_s": value})
