@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 
 from controlplane.chronicle import queries
 from controlplane.chronicle.export import markdown
+from controlplane.domain.chronicle.words import place
+from controlplane.domain.diagnosis.classes import class_of
 from controlplane.incidents.models import Incident
 
 
@@ -18,13 +20,13 @@ def _facts(incident: Incident) -> Iterator[tuple[str, str]]:
     if incident.run is not None:
         attempt = f", attempt {incident.attempt}" if incident.attempt is not None else ""
         yield "Run", f"{incident.run.name}{attempt}"
-    yield "Class", incident.klass
+    yield "Class", class_of(incident.klass).title
     yield "Severity", incident.severity
     yield "State", incident.state
     yield from _times(incident)
     yield from _losses(incident)
     for blame in incident.blamed:
-        yield "Suspect", f"{blame.get('entity')}, score {blame.get('score')}, margin {blame.get('margin')}"
+        yield "Suspect", f"{place(str(blame.get('entity')))}, score {blame.get('score')}, margin {blame.get('margin')}"
     if incident.decision.get("runbook"):
         yield "Runbook", str(incident.decision["runbook"])
     yield "Root cause", incident.root_cause or "unknown"

@@ -53,7 +53,7 @@ def test_a_chronicle_is_written_down_as_markdown(api, chronicled):
         "- **Detected:** 2026-11-29 02:00:00, 0.2 s after it began",
         "- **Steps lost:** 12 \\(measured\\)",
         "- **Time lost:** 9.25 s \\(measured\\)",
-        "- **Suspect:** node:n02, score 5.1, margin 3.0",
+        "- **Suspect:** node n02, score 5.1, margin 3.0",
         "- **Root cause:** unknown",
         "- **02:00:01**, 2: The stacks were collected.",
     ):
