@@ -105,10 +105,14 @@ class Yard:
                 self.restart_agent(name)
         for run in self.client.get("/runs?limit=100")["items"]:
             if run["state"] not in OVER:
-                Story(self, run["name"]).stop()
+                self.client.post(f"/runs/{run['name']}/stop")
+        eventually(self._all_ended, "an attempt of an earlier story does not end", 60)
         for node in self.client.get("/nodes?limit=100")["items"]:
             if node["state"] == "quarantined":
                 self.client.post(f"/nodes/{node['name']}/release")
+
+    def _all_ended(self) -> bool:
+        return not self.rows("SELECT 1 FROM runs_attempt WHERE state <> 'exited'")
 
     def answers(self) -> bool:
         try:
