@@ -81,7 +81,8 @@ def test_an_enrolment_token_enrols_a_node(api):
 
 
 @pytest.mark.parametrize(
-    ("body", "field"), [({"uses": 0}, "uses"), ({"ttl_s": 0}, "ttl_s"), ({"ttl_s": 10**12}, "ttl_s")]
+    ("body", "field"),
+    [({"uses": 0}, "uses"), ({"ttl_s": 0}, "ttl_s"), ({"ttl_s": 10**12}, "ttl_s"), ({"ttl_s": 10**30}, "ttl_s")],
 )
 def test_an_enrolment_token_is_bounded(api, body, field):
     assert api.post("enrolment-tokens", **body).json()["field"] == field

@@ -103,7 +103,7 @@ class EnrolmentIn(Schema):
     """How many nodes the token may enrol, and for how long."""
 
     uses: int = 1
-    ttl_s: int = 3600
+    ttl_s: int = Field(default=3600, ge=1, le=10**12)
 
 
 class ReplayIn(Schema):
