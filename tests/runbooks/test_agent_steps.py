@@ -5,8 +5,7 @@ import pytest
 from controlplane.runbooks import actions, registry, starting
 from controlplane.runbooks.models import Execution
 from controlplane.runs.models import Attempt
-from tests.flows.conftest import trained
-from tests.flows.world import Cluster
+from tests.flows.conftest import training
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +30,7 @@ def folder(tmp_path, settings, monkeypatch):
 
 @pytest.fixture
 def cluster():
-    return trained(Cluster(size=2, spares=1, supports=["save_now", "stop_now"]).build(), steps=6)
+    return training(steps=6, size=2, spares=1, supports=["save_now", "stop_now"])
 
 
 def begin(cluster, folder, *steps):

@@ -9,8 +9,8 @@ from controlplane.incidents.models import ActRecord, Silence
 from controlplane.quarantine.models import Freeze
 from controlplane.runbooks import starting
 from controlplane.runbooks.models import StepRun
-from tests.flows.conftest import trained
-from tests.flows.world import POLICY, Cluster
+from tests.flows.conftest import training
+from tests.flows.world import POLICY
 from tests.runbooks.test_answers import tell
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +21,7 @@ def steps(execution):
 
 
 def test_a_run_that_hangs_again_is_stopped_and_a_person_is_asked_about_the_restart():
-    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=1)
     cluster.save_every = 1000
     for launches in (1, 2):
         cluster.training = False
@@ -39,7 +39,7 @@ def test_a_run_that_hangs_again_is_stopped_and_a_person_is_asked_about_the_resta
 
 
 def test_a_condemned_node_is_kept_out_before_the_attempt_is_stopped():
-    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=1)
     tell(cluster, "node_lost", entity="node:n02", weight=6.0)
     cluster.until(lambda: cluster.stops, limit=10)
     assert cluster.node("n02").state == "quarantined"
@@ -48,7 +48,7 @@ def test_a_condemned_node_is_kept_out_before_the_attempt_is_stopped():
 
 
 def test_after_the_loss_of_many_nodes_automation_takes_out_no_single_one_and_the_run_gets_smaller():
-    cluster = trained(Cluster(size=4, spares=0, policy={**POLICY, "nodes_least": 2}).build(), steps=6)
+    cluster = training(steps=6, size=4, spares=0, policy={**POLICY, "nodes_least": 2})
     tell(cluster, "correlated_loss", entity="rack:r1", nodes=["n03", "n04"], domain="rack:r1")
     cluster.until(Freeze.objects.exists, limit=10)
     assert cluster.node("n03").state == "healthy"
@@ -66,7 +66,7 @@ def test_after_the_loss_of_many_nodes_automation_takes_out_no_single_one_and_the
 
 
 def test_a_storage_that_answers_the_probes_but_not_the_launcher_is_waited_for():
-    cluster = trained(Cluster(size=2, spares=0).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=0)
     cluster.fail_kinds["checkpoints.scan"] = "no answer from the file system"
     tell(cluster, "storage_stall", entity="storage", answers=False)
     cluster.kill_rank(0)
@@ -86,7 +86,7 @@ def test_a_storage_that_answers_the_probes_but_not_the_launcher_is_waited_for():
 
 
 def test_a_drill_refuses_what_the_run_cannot_afford_and_hurts_nobody():
-    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=1)
 
     def refused():
         execution = starting.start("fault-drill", cluster.run, "ana", cluster.now)
@@ -108,7 +108,7 @@ def test_a_drill_refuses_what_the_run_cannot_afford_and_hurts_nobody():
 
 @pytest.mark.parametrize(("fault", "named"), [("crash", "crash no exit"), ("hang", "hang")])
 def test_a_drill_measures_what_the_run_answers_and_silences_only_the_run(fault, named):
-    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=1)
     cluster.also["rank.freeze"] = lambda _, args: cluster.stop_rank(args["rank"]) or {"frozen": 1}
     starting.start("fault-drill", cluster.run, "ana", cluster.now, {"fault": fault})
     drill = cluster.execution()
@@ -121,7 +121,7 @@ def test_a_drill_measures_what_the_run_answers_and_silences_only_the_run(fault, 
 
 
 def test_a_hang_is_drilled_only_where_the_nodes_own_settings_allow_it():
-    cluster = trained(Cluster(size=2, spares=1).build(), steps=6)
+    cluster = training(steps=6, size=2, spares=1)
     cluster.fail_kinds["rank.freeze"] = "not allowed here: name rank.freeze under commands in agent.toml"
     starting.start("fault-drill", cluster.run, "ana", cluster.now, {"fault": "hang"})
     cluster.tick(3)

@@ -11,15 +11,14 @@ from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks import actions, answering, modes, queries, starting, switches
 from controlplane.runs import actions as runs
 from controlplane.runs.book import Book
-from tests.flows.conftest import trained
-from tests.flows.world import Cluster
+from tests.flows.conftest import training
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def cluster():
-    return trained(Cluster(size=2, spares=1).build(), steps=6)
+    return training(steps=6, size=2, spares=1)
 
 
 def hold(cluster, why="the loss drifts"):
