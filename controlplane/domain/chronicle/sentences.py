@@ -212,13 +212,13 @@ def taken_back(by: str, runbook: Runbook) -> str:
     return f"{by} has what “{runbook.title}” did taken back, last step first."
 
 
-def checkpoint_chosen(choice: RestoreChoice) -> str:
-    """Tell which checkpoint was chosen and what it costs."""
 def not_taken_back(by: str, why: str = "") -> str:
     """Tell that a person does not agree that an execution is taken back."""
     return full_stop(f"{by} does not agree to take it back" + (f": {why}" if why else ""))
 
 
+def checkpoint_chosen(choice: RestoreChoice) -> str:
+    """Tell which checkpoint was chosen and what it costs."""
     if not choice.path:
         return full_stop(f"Found no usable checkpoint: {choice.why}")
     lost = f"{count(choice.lost_steps, 'step')} to repeat"
