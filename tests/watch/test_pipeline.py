@@ -12,7 +12,7 @@ from controlplane.runs.models import Machine, Run
 from controlplane.runs.queries import awake
 from controlplane.watch import fleet as fleet_watch
 from controlplane.watch import pipeline, sweeping
-from tests.flows.conftest import trained
+from tests.flows.conftest import training
 from tests.flows.world import HEAD, Cluster
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +26,7 @@ def _fresh_memory():
 
 @pytest.fixture
 def cluster():
-    return trained(Cluster(size=2, spares=1).build(), steps=6)
+    return training(steps=6, size=2, spares=1)
 
 
 def machine(cluster):
@@ -169,7 +169,7 @@ def test_runs_that_are_over_cost_nothing(cluster):
 
 
 def test_many_silent_nodes_hold_every_restart_until_they_are_heard_again(db):
-    cluster = trained(Cluster(size=4, spares=2).build(), steps=6)
+    cluster = training(steps=6, size=4, spares=2)
     cluster.alive = {HEAD}
     cluster.tick(40)
     assert "fell silent together" in Machine.objects.get(name="fleet").hold
