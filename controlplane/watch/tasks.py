@@ -41,7 +41,8 @@ from controlplane.watch.alone import each
 log = logging.getLogger(__name__)
 
 DUE_AT_ONCE = 100
-EXPIRES_S = 2.0
+EXPIRES_S = 6.0
+"""Twice what the messages of beat live: when workers cannot keep up, looks at runs are the last to be dropped."""
 MAX_LOOKS = 20
 """Looks of one task under constant knocking; the sweep of the next second goes on."""
 

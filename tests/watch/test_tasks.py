@@ -10,6 +10,7 @@ from controlplane.fleet.models import Node
 from controlplane.runbooks.models import Execution
 from controlplane.runs.leases import Look
 from controlplane.runs.models import Run
+from controlplane.settings.schedule import BEAT_SCHEDULE, SWEEP_S
 from controlplane.watch import alone, pipeline, tasks
 from tests.flows.world import HEAD, Cluster
 
@@ -51,6 +52,8 @@ def test_every_run_that_is_not_over_is_swept(cluster, monkeypatch):
     Run.objects.create(name="done", launcher=HEAD, nodes_wanted=1, state="completed", created_at=cluster.now)
     tasks.sweep_runs()
     assert sent == [((cluster.run.pk,), tasks.EXPIRES_S)]
+    frequent = [each for each in BEAT_SCHEDULE.values() if each["schedule"].run_every.total_seconds() <= SWEEP_S]
+    assert all(each["options"]["expires"] < tasks.EXPIRES_S for each in frequent)
 
 
 def test_the_periodic_tasks_run_on_an_empty_fleet(db):
