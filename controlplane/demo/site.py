@@ -39,10 +39,12 @@ def _slurm(home: Path) -> Iterator[str]:
 class Site:
     """`training` are the first nodes of `nodes`, the others are spares; `victims` are ranks to be hurt in turn.
 
-    `policy` are settings of the run beside those of every demonstration, `preload` what its ranks share.
+    `starter` says who starts ranks; `policy` are settings of the run beside those of every demonstration,
+    `preload` is what its ranks share.
     """
 
     scheduler: str
+    starter: str
     nodes: tuple[str, ...]
     training: int
     victims: tuple[int, ...]
@@ -74,11 +76,12 @@ class Site:
 
 
 LOCAL = Site(
-    scheduler="local", nodes=("n01", "n02", "n03", "n04", "n05", "n06"), training=4, victims=(2, 1, 3),
-    faults=DEFAULT, open_=_local, preload=PRELOAD,
+    scheduler="local", starter="our own launcher", nodes=("n01", "n02", "n03", "n04", "n05", "n06"), training=4,
+    victims=(2, 1, 3), faults=DEFAULT, open_=_local, preload=PRELOAD,
 )  # fmt: skip
 SLURM = Site(
-    scheduler="slurm", nodes=SLURM_NODES, training=2, victims=(1, 0), faults=SLURM_DEFAULT, open_=_slurm,
+    scheduler="slurm", starter="a real Slurm", nodes=SLURM_NODES, training=2, victims=(1, 0),
+    faults=SLURM_DEFAULT, open_=_slurm,
     policy=MappingProxyType({"no_exit_s": 8.0, "queue_successors": 0}),
 )  # fmt: skip
 SITES: Mapping[str, Site] = MappingProxyType({site.scheduler: site for site in (LOCAL, SLURM)})

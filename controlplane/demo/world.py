@@ -59,7 +59,7 @@ class World:
         Raises:
             CannotStart: a part is not installed or does not come up.
         """
-        narrator.say(f"starting PostgreSQL, Valkey, web, worker and beat; the scheduler is {site.scheduler}")
+        narrator.say(f"starting PostgreSQL, Valkey, web, worker and beat; ranks are started by {site.starter}")
         with (
             warden.over(home),
             site.opened(home) as launcher,

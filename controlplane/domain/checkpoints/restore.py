@@ -50,7 +50,7 @@ def choose_restore_point(candidates: Iterable[Candidate], *, high_water: int) ->
             skipped.append((found.step, reason))
             continue
         return _chosen(found, high_water, skipped)
-    why = "no complete checkpoint exists, so training begins from the start"
+    why = "no complete checkpoint exists"
     return RestoreChoice(step=0, path="", tier="", why=why, lost_steps=max(0, high_water), skipped=tuple(skipped))
 
 

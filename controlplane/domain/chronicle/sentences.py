@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from controlplane.domain.accounting.losses import Losses
-from controlplane.domain.checkpoints.restore import RestoreChoice
 from controlplane.domain.chronicle.words import count, duration, gpu_hours, listed, number, place
 from controlplane.domain.diagnosis.classes import class_of
 from controlplane.domain.diagnosis.diagnose import Diagnosis
@@ -28,7 +27,8 @@ def opened(diagnosis: Diagnosis, *, run: str | None) -> str:
     """Tell that an incident was opened."""
     about = f"run {run}" if run else "the fleet"
     sure = "" if diagnosis.confirmed else " (a suspicion)"
-    return full_stop(f"Opened for {about}{sure}: {diagnosis.title}")
+    whose = "" if diagnosis.title.startswith(f"{about} ") else f" for {about}"
+    return full_stop(f"Opened{whose}{sure}: {diagnosis.title}")
 
 
 def finding(item: Finding) -> str:
@@ -177,11 +177,6 @@ def step_failed(spec: StepSpec, facts: Mapping[str, object]) -> str:
     return full_stop(spec.words("failed", facts))
 
 
-def step_retried(spec: StepSpec, why: str, try_number: int) -> str:
-    """Tell that a step is tried again; `try_number` is the one that begins."""
-    return full_stop(f"Tried {spec.name.replace('_', ' ')} again (try {try_number}): {why}")
-
-
 def ended(runbook: Runbook, state: str, outcome: str) -> str:
     """Tell how an execution ended."""
     return full_stop(f"“{runbook.title}” {state}: {outcome}")
@@ -215,14 +210,6 @@ def taken_back(by: str, runbook: Runbook) -> str:
 def not_taken_back(by: str, why: str = "") -> str:
     """Tell that a person does not agree that an execution is taken back."""
     return full_stop(f"{by} does not agree to take it back" + (f": {why}" if why else ""))
-
-
-def checkpoint_chosen(choice: RestoreChoice) -> str:
-    """Tell which checkpoint was chosen and what it costs."""
-    if not choice.path:
-        return full_stop(f"Found no usable checkpoint: {choice.why}")
-    lost = f"{count(choice.lost_steps, 'step')} to repeat"
-    return full_stop(f"Chose the checkpoint of step {number(choice.step)} ({lost}): {choice.why}")
 
 
 def nodes_chosen(choice: NodeChoice) -> str:

@@ -203,7 +203,8 @@ def _sentence(
         where = f" on {dead[first].node}" if dead[first].node else ""
         return f"rank {first}{where} {exits[first].text} {at}"
     if dead:
-        return f"{len(dead)} of {len(attempt.ranks)} ranks of run {state.run} died {at}; none of them is the cause"
+        none = "its end is not the cause" if len(dead) == 1 else "none of them is the cause"
+        return f"{len(dead)} of {len(attempt.ranks)} ranks of run {state.run} died {at}; {none}"
     word = attempt.ended_reason.replace("_", " ")
     return f"attempt {attempt.number} of run {state.run} ended {at}: {word}, and no rank said why"
 

@@ -45,11 +45,11 @@ def _severity(alarm: Alarm, policy: RunPolicy) -> str:
 
 def _sentence(run: str, alarm: Alarm) -> str:
     if alarm.stage == Stage.CLEARED:
-        return f"run {run} is as fast as before again, {alarm.usual_s:.4g} s a step"
+        return f"run {run} is as fast as before again, {alarm.usual_s:.3g} s a step"
     took_s = alarm.usual_s * (1 + alarm.share)
     base = (
         f"run {run} has been {alarm.share:.1%} slower since step {alarm.onset_step}: "
-        f"a step takes {took_s:.4g} s instead of {alarm.usual_s:.4g} s"
+        f"a step takes {took_s:.3g} s instead of {alarm.usual_s:.3g} s"
     )
     why = "" if alarm.notice else _why(alarm)
     return f"{base}; {why}" if why else base

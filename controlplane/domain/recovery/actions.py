@@ -110,7 +110,7 @@ BUILT_IN: Sequence[Action] = (
             waits_for="the launcher to look at the checkpoints",
             next="choose the newest complete checkpoint",
             doing="looking for the newest complete checkpoint",
-            done="Chose the checkpoint of step {step}: {why}.",
+            done="Chose {what}: {why}.",
             failed="Could not choose a checkpoint: {why}.",
         ),
     ),

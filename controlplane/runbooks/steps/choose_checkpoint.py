@@ -71,4 +71,8 @@ def _chosen(choice: RestoreChoice, *, saved_before: bool) -> Outcome:
 
 def _facts(choice: RestoreChoice, why: str) -> dict[str, Any]:
     skipped = [{"step": step, "why": reason} for step, reason in choice.skipped]
-    return {"step": choice.step, "restore_step": choice.step, "path": choice.path, "why": why, "passed_over": skipped}
+    what = f"the checkpoint of step {choice.step}" if choice.step else "to begin from the start"
+    return {
+        "step": choice.step, "restore_step": choice.step, "path": choice.path, "what": what, "why": why,
+        "passed_over": skipped,
+    }  # fmt: skip

@@ -113,7 +113,7 @@ def run(subject: Run, may: May) -> list[Button]:
     if subject.held:
         return [_button("resume_run", may, "End the hold", "play", f"{url}/resume/", look="first")]
     over = "the run is over" if subject.state == RunState.COMPLETED else ""
-    return [_button("hold_run", may, "Hold", "pause", f"{url}/hold/", why_not=over)]
+    return [_button("hold_run", may, "Hold the run", "pause", f"{url}/hold/", why_not=over)]
 
 
 def save_now(subject: Run, may: May, why_not: str) -> Button:

@@ -3,7 +3,6 @@ from dataclasses import replace
 import pytest
 
 from controlplane.domain.accounting.losses import Losses
-from controlplane.domain.checkpoints.restore import RestoreChoice
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.chronicle.kinds import LOOKS, Group, Kind, look
 from controlplane.domain.chronicle.words import count, cut, duration, gpu_hours, listed, number
@@ -79,19 +78,17 @@ def test_an_opening_says_whether_it_is_a_suspicion():
     assert sentences.opened(sure, run=None) == "Opened for the fleet: rank 2 died."
 
 
+def test_an_opening_names_its_run_once():
+    slow = weigh(finding("fail_slow", sentence="run demo has been 33.6% slower since step 40"))
+    assert sentences.opened(slow, run="demo") == "Opened: run demo has been 33.6% slower since step 40."
+    assert sentences.opened(slow, run="dem").startswith("Opened for run dem: ")
+
+
 def test_a_decision_says_why_also_when_nothing_is_done():
     held = Decision(runbook=RUNBOOK.id, why="ana holds the run", held_by="operator")
     assert sentences.decision(held, RUNBOOK).endswith("but did not start it: ana holds the run.")
     assert sentences.decision(Decision(runbook=None, why="the run is completed"), None) == (
         "Decided to do nothing: the run is completed."
-    )
-
-
-def test_a_checkpoint_is_told_with_what_it_costs():
-    choice = RestoreChoice(step=200, path="p", tier="persistent", why="newest complete one", lost_steps=1, skipped=())
-    assert (
-        sentences.checkpoint_chosen(choice)
-        == "Chose the checkpoint of step 200 (1 step to repeat): newest complete one."
     )
 
 
