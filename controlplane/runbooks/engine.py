@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from django.db import InterfaceError, OperationalError, transaction
+from psycopg.errors import IdleInTransactionSessionTimeout
 
 from controlplane.domain.errors import LeaseLost, MiddlewatchError
 from controlplane.domain.recovery.action import Effect
@@ -68,6 +69,8 @@ def _turn(lease: Lease, now: datetime, *, join: bool = True) -> bool:
     except (OperationalError, InterfaceError, LeaseLost):  # nothing of the step's own: it is made again
         raise
     except Exception as error:  # noqa: BLE001 - whatever a step raises is told and costs only that step
+        if isinstance(error.__cause__, IdleInTransactionSessionTimeout):  # stood still; Django calls it internal
+            raise
         return _turn(lease, now, join=False) if len(made) > 1 else _broken(lease, now, _why(error))
 
 
