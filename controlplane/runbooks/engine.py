@@ -68,7 +68,7 @@ def _turn(lease: Lease, now: datetime, *, join: bool = True) -> bool:
             return _transitions(lease, now, made, join=join)
     except (OperationalError, InterfaceError, LeaseLost):  # nothing of the step's own: it is made again
         raise
-    except Exception as error:  # noqa: BLE001 - whatever a step raises is told and costs only that step
+    except Exception as error:  # whatever a step raises is told and costs only that step
         if isinstance(error.__cause__, IdleInTransactionSessionTimeout):  # stood still; Django calls it internal
             raise
         return _turn(lease, now, join=False) if len(made) > 1 else _broken(lease, now, _why(error))
