@@ -5,11 +5,13 @@ import os
 import re
 import signal
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import sync_playwright
 
+from controlplane.demo.cluster import HEAD
 from controlplane.demo.faults import FAULTS
 from controlplane.demo.narrator import Narrator
 from controlplane.demo.world import World
@@ -65,18 +67,18 @@ def test_an_incident_page_follows_a_real_recovery_across_a_killed_web_process(wo
     page.goto(f"{world.plane.url}/incidents/")  # what a page needs is loaded before there is anything to miss
     page.wait_for_selector("#freshness[data-state=live]")
     victim = next(process for process in world.cluster.ranks() if process.rank == VICTIM)
-    FAULTS["crash"].hurt(world.cluster, victim)
-
-    incident = newest_incident(world)
-    page.goto(f"{world.plane.url}/incidents/{incident}/")
-    page.wait_for_selector("#freshness[data-state=live]")
-    seen = numbers(page)
-    wait_for(page, lambda: len(numbers(page)) > len(seen), "no entry arrived while the page was open")
-    page.evaluate("window.sameDocument = true")
-
-    os.kill(world.plane.pids()["web"], signal.SIGKILL)
-    page.wait_for_selector("#freshness:not([data-state=live])")
-    missed_from = len(numbers(page))
+    with launcher_asleep(world):  # the recovery cannot be over before the page has lost its socket
+        FAULTS["crash"].hurt(world.cluster, victim)
+        incident = newest_incident(world)
+        page.goto(f"{world.plane.url}/incidents/{incident}/")
+        page.wait_for_selector("#freshness[data-state=live]")
+        seen = numbers(page)
+        world.client.post(f"/incidents/{incident}/note", text="I am looking at it")
+        wait_for(page, lambda: len(numbers(page)) > len(seen), "no entry arrived while the page was open")
+        page.evaluate("window.sameDocument = true")
+        os.kill(world.plane.pids()["web"], signal.SIGKILL)
+        page.wait_for_selector("#freshness:not([data-state=live])")
+        missed_from = len(numbers(page))
     page.wait_for_selector("#freshness[data-state=live]", timeout=BACK_MS)
     page.wait_for_selector("#state.tone-good", timeout=RECOVERED_MS)
     page.wait_for_selector("#chronicle-list .badge:has-text('Resolved')", timeout=RECOVERED_MS)
@@ -91,6 +93,16 @@ def test_an_incident_page_follows_a_real_recovery_across_a_killed_web_process(wo
     assert "recovered after" in page.inner_text("#headline")
     assert page.title() == f"{page.inner_text('#headline')} · Middlewatch"
     assert [line for line in page.troubles if not any(word in line for word in OF_THE_CUT)] == []
+
+
+@contextmanager
+def launcher_asleep(world):
+    pid = world.cluster.agents[HEAD]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def wait_for(page, true, why, limit_s=30):
