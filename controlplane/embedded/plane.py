@@ -37,8 +37,8 @@ PYTHON = (sys.executable, "-m")
 SETTINGS = "controlplane.settings.base"
 KEEP_ALIVE_S = 75  # agents post every few seconds over one connection; uvicorn's 5 s would cut it each time
 WORKER_THREADS = 4
-WEB_LIMIT_S = 60.0
-MANAGE_LIMIT_S = 60.0
+WEB_LIMIT_S = 120.0
+MANAGE_LIMIT_S = 180.0
 EVERY_ADDRESS = {"0.0.0.0", "::"}  # noqa: S104
 
 

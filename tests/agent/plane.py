@@ -12,6 +12,8 @@ from typing import Any
 
 import zstandard
 
+from tests.patience import within
+
 Answer = tuple[int, dict[str, Any], dict[str, str]]
 
 
@@ -89,7 +91,7 @@ class Plane:
 
     def wait(self, true: Callable[[], Any], seconds: float = 15.0) -> Any:
         """Give what `true` gives as soon as it is something, and fail at the deadline."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + within(seconds)
         while time.monotonic() < deadline:
             value = true()
             if value:

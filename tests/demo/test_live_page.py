@@ -16,8 +16,9 @@ from controlplane.demo.faults import FAULTS
 from controlplane.demo.narrator import Narrator
 from controlplane.demo.world import World
 from tests.browser.conftest import ARGS, CHROMIUM
+from tests.patience import within
 
-LIMIT_S = 300
+LIMIT_S = 600
 VICTIM = 2
 LINK = r"open (\S+)"
 OF_THE_CUT = ("WebSocket", "ERR_CONNECTION", "ERR_INCOMPLETE", "htmx:ws:error", "Failed to fetch")
@@ -107,7 +108,7 @@ def launcher_asleep(world):
 
 def wait_for(page, true, why, limit_s=30):
     """Poll from here: the page's content security policy forbids Playwright's own polling."""
-    deadline = time.monotonic() + limit_s
+    deadline = time.monotonic() + within(limit_s)
     while not true():
         assert time.monotonic() < deadline, why
         page.wait_for_timeout(50)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DEMO_LIMIT_S = 420
+DEMO_LIMIT_S = 600
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from controlplane.embedded.home import Home
 from tests.patience import within
 from tests.servers import temporary_home
 
-pytestmark = [pytest.mark.xdist_group("plane"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("plane"), pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SECOND_START_LIMIT_S = 15.0

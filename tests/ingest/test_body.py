@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from controlplane.ingest import http
 from controlplane.ingest.body import unpack
 from controlplane.ingest.http import Problem
+from tests.patience import within
 
 
 @given(st.binary(min_size=1, max_size=2000), st.sampled_from([(b"gzip", gzip.compress), (b"zstd", zstandard.compress)]))
@@ -43,7 +44,7 @@ def test_a_zstd_frame_that_claims_gigabytes_is_not_believed():
     began = time.monotonic()
     with pytest.raises(Problem):
         unpack(b"zstd", bytes(frame))
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < within(1)
 
 
 @pytest.mark.parametrize("first", [[], [{"type": "http.request", "body": b"{", "more_body": True}]])

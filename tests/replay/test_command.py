@@ -15,7 +15,7 @@ from controlplane.embedded.scratch import PREFIX
 from tests.replay.traces import HEADER, beats, event, launch, steps, write
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT_S = 240
+LIMIT_S = 480
 
 pytestmark = [pytest.mark.xdist_group("replay"), pytest.mark.timeout(LIMIT_S)]
 

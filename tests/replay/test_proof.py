@@ -14,7 +14,7 @@ from controlplane.replay.trace import Trace
 from controlplane.runs import queries as run_queries
 from tests.replay.traces import beats, event, launch, steps, write
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 
 SAME_S = 3.0
 """Times that differ by no more count as the same (docs/replay.md)."""

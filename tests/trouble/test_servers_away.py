@@ -11,9 +11,10 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from tests.patience import within
 from tests.trouble.world import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("away"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("away"), pytest.mark.timeout(600)]
 
 AWAY_S = 60.0
 JUDGED_S = 5.0
@@ -97,6 +98,6 @@ def test_valkey_away_loses_nothing_and_a_rank_killed_meanwhile_is_recovered(plan
     began = time.monotonic()
     incident = story.recovers()
     assert incident["class"] == "crash"
-    assert time.monotonic() - began < BACK_S
+    assert time.monotonic() - began < within(BACK_S)
     assert story.commands("attempt.start") == [1, 2]
     assert is_whole(story.steps(1))

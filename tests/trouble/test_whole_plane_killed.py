@@ -8,7 +8,7 @@ import pytest
 
 from tests.trouble.world import HEAD, eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("world"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("world"), pytest.mark.timeout(600)]
 
 AWAY_S = 8.0
 """Longer than a node may be silent: the absence must not be taken for anybody else's."""

@@ -20,6 +20,7 @@ import urllib3
 
 from controlplane.demo.client import Client
 from controlplane.demo.cluster import AGENT, HEAD, Cluster, Job, kill
+from tests.patience import within
 from tests.trouble.serving import Serving
 
 TRAINING = ("n01", "n02", "n03")
@@ -44,7 +45,7 @@ def eventually(
     true: Callable[[], Any], why: str | Callable[[], str], limit_s: float = 60.0, poll_s: float = POLL_S
 ) -> Any:
     """Poll until something is so, and return it; fails with `why` when it never is."""
-    deadline = time.monotonic() + limit_s
+    deadline = time.monotonic() + within(limit_s)
     while not (found := true()):
         assert time.monotonic() < deadline, why if isinstance(why, str) else why()
         time.sleep(poll_s)

@@ -6,6 +6,7 @@ import pytest
 
 from controlplane.runs.models import Run
 from controlplane.watch import wake
+from tests.patience import within
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 
@@ -92,4 +93,4 @@ def test_a_broker_that_is_away_is_not_waited_for():
     began = time.monotonic()
     sender(("fleet", ""))
     sender(("execution", "1"))
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < within(3)

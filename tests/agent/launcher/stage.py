@@ -15,11 +15,13 @@ from middlewatch_agent.launcher import config as launcher_config
 from middlewatch_agent.launcher import plan, processes
 from middlewatch_agent.launcher.service import Service, adapter
 
+from tests.patience import within
+
 SLEEP = "import time; time.sleep(60)"
 
 
 def wait_for(look: Callable[[], object], seconds: float = 20.0) -> object:
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + within(seconds)
     while not (found := look()):
         assert time.monotonic() < deadline, "what was waited for did not happen"
         threading.Event().wait(0.02)

@@ -79,7 +79,7 @@ def trained(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_hung_training_is_looked_at_stopped_and_resumed_to_its_end(trained):
     assert trained.start(1).data["world_size"] == 2
     trained.until("checkpoint", 1, step=5, state="complete")
