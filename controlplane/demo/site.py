@@ -78,6 +78,7 @@ class Site:
 LOCAL = Site(
     scheduler="local", starter="our own launcher", nodes=("n01", "n02", "n03", "n04", "n05", "n06"), training=4,
     victims=(2, 1, 3), faults=DEFAULT, open_=_local, preload=PRELOAD,
+    policy=MappingProxyType({"no_exit_s": 8.0}),
 )  # fmt: skip
 SLURM = Site(
     scheduler="slurm", starter="a real Slurm", nodes=SLURM_NODES, training=2, victims=(1, 0),
