@@ -126,7 +126,7 @@ class Turn:
         """Return the commands that this try has left, oldest first."""
         sent = Command.objects.filter(execution_id=self.execution.pk, idempotency_key__startswith=self.key())
         exact = [item for item in sent.select_related("node") if _of(item.idempotency_key, self.key())]
-        return sorted(exact, key=lambda item: (item.created_at, item.node.name))
+        return sorted(exact, key=lambda item: (item.created_at, item.node.name, item.idempotency_key))
 
     def tell(self, kind: str, sentence: str, *, key: str, data: Mapping[str, Any] | None = None) -> None:
         """Tell one sentence in the incident's chronicle, once per `key` of this execution."""

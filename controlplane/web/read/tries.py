@@ -28,7 +28,7 @@ def of_steps(execution: Execution, tries: Sequence[StepRun], steps: int, now: da
 
 def _commands(execution: Execution) -> list[Command]:
     sent = Command.objects.filter(execution_id=execution.pk).select_related("node")
-    return list(sent.order_by("created_at", "node__name")[:MAX_COMMANDS])
+    return list(sent.order_by("created_at", "node__name", "idempotency_key")[:MAX_COMMANDS])
 
 
 def _try(execution: Execution, one: StepRun, sent: Sequence[Command], now: datetime) -> dict[str, Any]:
