@@ -168,9 +168,8 @@ actions.pursue(int(sys.argv[2]), f"doomed:{os.getpid()}", datetime.fromisoformat
 """
 
 
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("commit", [1, 3])
-def test_a_process_killed_with_signal_9_in_the_middle_of_a_step_is_replaced(commit):
+def answered():
+    """Give a cluster whose launcher has told the end of the broken attempt; nobody has acted on that yet."""
     cluster = trained(Cluster().build())
     cluster.alive.discard(HEAD)
     cluster.kill_rank(2)
@@ -178,7 +177,14 @@ def test_a_process_killed_with_signal_9_in_the_middle_of_a_step_is_replaced(comm
     cluster.alive.add(HEAD)
     cluster.answer()
     cluster.post()
-    fleet_watch.sweep_fleet("hearing", cluster.now)  # the answer is known, nobody has acted on it
+    fleet_watch.sweep_fleet("hearing", cluster.now)
+    return cluster
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("commit", [1, 3])
+def test_a_process_killed_with_signal_9_in_the_middle_of_a_step_is_replaced(commit):
+    cluster = answered()
     execution = cluster.execution()
     victim = subprocess.run(
         [sys.executable, "-c", KILLED_FOR_REAL, str(commit), str(execution.pk), cluster.now.isoformat()],
@@ -224,14 +230,7 @@ tasks.advance.run(int(sys.argv[1]))
 
 @pytest.mark.django_db(transaction=True)
 def test_a_process_frozen_inside_a_transaction_keeps_no_row_and_does_nothing_when_it_comes_back():
-    cluster = trained(Cluster().build())
-    cluster.alive.discard(HEAD)
-    cluster.kill_rank(2)
-    cluster.until(lambda: cluster.sent("attempt.stop").exists())
-    cluster.alive.add(HEAD)
-    cluster.answer()
-    cluster.post()
-    fleet_watch.sweep_fleet("hearing", cluster.now)  # the answer is known, nobody has acted on it
+    cluster = answered()
     victim = subprocess.Popen(
         [sys.executable, "-c", FROZEN_FOR_REAL, str(cluster.execution().pk), cluster.now.isoformat()],
         env=os.environ | {"DATABASE_URL": _address(), "DJANGO_SETTINGS_MODULE": "controlplane.settings.base"},
