@@ -173,12 +173,16 @@ def test_an_incarnation_that_is_no_name_is_malformed(server, token):
 
 
 def test_polls_of_a_node_are_bounded_and_one_whose_token_is_revoked_gets_nothing(server, token, monkeypatch):
-    answers = []
+    answers, boards, polls = [], [], board.Board.polls
+    monkeypatch.setattr(board.Board, "polls", lambda self, node: boards.append(self) or polls(self, node))
     poller = threading.Thread(
         target=lambda: answers.append(server.request("GET", "/api/v1/commands?wait_s=10", token=token))
     )
     poller.start()
-    time.sleep(0.3)
+    until = time.monotonic() + within(5)
+    while not (boards and polls(boards[0], "n01")):
+        assert time.monotonic() < until, "the poll does not hang"
+        time.sleep(0.01)
     monkeypatch.setattr(endpoints, "MAX_POLLS", 1)
     assert server.request("GET", "/api/v1/commands?wait_s=10", token=token).status == 429
     fleet.revoke("n01", datetime.now(UTC))
