@@ -39,6 +39,17 @@ def test_a_killed_rank_whose_peers_begin_to_end_is_not_waited_for_to_the_end_of_
     assert [item["attempt"] for item in cluster.launches] == [1, 2]
 
 
+def test_a_peer_that_raised_is_not_waited_for_until_it_has_taken_itself_down(cluster):
+    cluster.kill_rank(2)
+    cluster.rank_says(0, "rank.log", stream="log", text="[W] socket: Connection reset by peer")
+    cluster.hear()
+    cluster.hear()
+    assert cluster.execution().steps.order_by("pk").last().name == "confirm", "a warning ends no rank"
+    cluster.rank_says(0, "rank.log", stream="log", text="[rank0]: Traceback (most recent call last):")
+    cluster.hear()
+    assert cluster.execution().steps.order_by("pk").last().name == "stop"
+
+
 def test_no_stacks_are_waited_for_of_peers_that_begin_to_end(cluster):
     cluster.mute_kinds.add("collect")
     cluster.kill_rank(2)

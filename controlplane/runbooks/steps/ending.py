@@ -4,15 +4,18 @@ from datetime import timedelta
 
 from controlplane.domain.diagnosis.diagnose import Diagnosis
 from controlplane.events import queries as events
+from controlplane.events.queries import StoredEvent
 from controlplane.runbooks.turn import Turn
 from controlplane.runs.times import moment, seconds
 
 MARGIN_S = 1.0
 """A moment goes through a float; the first death must not be lost to its rounding."""
+RAISED = "Traceback (most recent call last)"
+"""What Python writes before it takes a process down."""
 
 
 def begun(turn: Turn, diagnosis: Diagnosis) -> bool:
-    """Say whether the first death names its own cause and a second rank has died: the rest may be ended for it."""
+    """Say whether the first death names its own cause and a second rank falls behind it: the rest may be ended."""
     return _explained(turn, diagnosis) and _followed(turn, diagnosis)
 
 
@@ -26,7 +29,14 @@ def _explained(turn: Turn, diagnosis: Diagnosis) -> bool:
 
 
 def _followed(turn: Turn, diagnosis: Diagnosis) -> bool:
-    """Ask the log for a second death: the finding gathers companions' reports for a while before it tells them."""
+    """Ask the log whether two ranks have fallen; the finding gathers companions' reports for a while."""
     since, attempt = moment(diagnosis.began) - timedelta(seconds=MARGIN_S), turn.execution.attempt
-    ends = events.of_attempt(("rank.exited",), run=turn.run.name, attempt=attempt, since=since)
-    return len({end.rank for end in ends if end.data.get("exit_code") != 0}) > 1
+    heard = events.of_attempt(("rank.exited", "rank.log"), run=turn.run.name, attempt=attempt, since=since)
+    return len({event.rank for event in heard if _falls(event)}) > 1
+
+
+def _falls(event: StoredEvent) -> bool:
+    """Take an uncaught exception for the end that it leads to: a rank may need seconds to take itself down."""
+    if event.kind == "rank.log":
+        return RAISED in str(event.data.get("text"))
+    return event.data.get("exit_code") != 0
