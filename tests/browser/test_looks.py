@@ -68,7 +68,7 @@ def violations(page):
 def test_without_scripts_the_facts_still_show(visit, aside, name):
     page = _open(visit, aside, PAGES[name], width=360, scripts=False)
     text = page.inner_text("main")
-    assert {"fleet": "1 of 2 runs needs attention", "incident": "Rank 412 hung on n04", "run": "81\u202f400"}[
+    assert {"fleet": "1 of 2 runs is recovering without you", "incident": "Rank 412 hung on n04", "run": "81\u202f400"}[
         name
     ] in text
     assert page.inner_text("#freshness").startswith("Shown ")

@@ -26,8 +26,15 @@ def page(client, world):
     return get
 
 
-def test_the_overview_says_how_many_runs_need_attention(page):
-    assert "1 of 2 runs needs attention" in page("/")
+def test_the_overview_tells_what_recovers_by_itself_from_what_needs_a_person(page, world):
+    html = page("/")
+    assert "1 of 2 runs is recovering without you" in html
+    assert "Recovers by itself" in html
+    assert "Needs you" not in html
+    Execution.objects.filter(pk=world.execution.pk).update(state="failed")
+    assert "1 of 2 runs needs you" in page("/")
+    for path in ("/", f"/incidents/{world.incident.pk}/", f"/runs/{world.run.name}/"):
+        assert "Needs you" in page(path), path
 
 
 def test_the_overview_shows_each_node_with_glyph_and_letter(page):

@@ -36,6 +36,11 @@ NODE = {
     "retired": Badge("minus", "Retired", "quiet", "–"),
 }
 STANDSTILL = Badge("alert", "Standing still", "bad")
+NEED = {
+    "person": Badge("person", "Needs you", "bad"),
+    "recovering": Badge("bolt", "Recovers by itself", "accent"),
+    "watched": Badge("eye", "Nothing to do yet", "quiet"),
+}
 LAUNCHER = Badge("bolt", "Launcher", "quiet", "L")
 CHECKPOINT = {
     "saving": Badge("clock", "Saving", "quiet"),
@@ -119,9 +124,9 @@ RERUN = {
     "failed": Badge("cross", "Failed", "bad"),
 }
 FAMILIES = {
-    "Runs": RUN, "Attempts": ATTEMPT, "Incidents": INCIDENT, "Severity": SEVERITY, "Nodes": NODE,
-    "Checkpoints": CHECKPOINT, "Executions": EXECUTION, "Runbook steps": STEP, "Effects of a step": EFFECT,
-    "Commands": COMMAND, "Switches": SWITCH, "Modes": MODE, "Ranks": RANK, "Findings": STAGE,
+    "Runs": RUN, "Attempts": ATTEMPT, "Incidents": INCIDENT, "Who has to act": NEED, "Severity": SEVERITY,
+    "Nodes": NODE, "Checkpoints": CHECKPOINT, "Executions": EXECUTION, "Runbook steps": STEP,
+    "Effects of a step": EFFECT, "Commands": COMMAND, "Switches": SWITCH, "Modes": MODE, "Ranks": RANK, "Findings": STAGE,
     "Acts": ACT, "Replays": RERUN,
 }  # fmt: skip
 

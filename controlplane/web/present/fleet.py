@@ -1,13 +1,14 @@
 """The sentence of the fleet, and the map of its nodes."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from controlplane.fleet.models import Node
 from controlplane.runs.models import Run, RunState
 from controlplane.web.present import badges
+from controlplane.web.present.needs import Need
 from controlplane.web.present.words import Badge, age, plural
 
 OLD_AFTER = timedelta(seconds=30)
@@ -39,23 +40,57 @@ class Rack:
     cells: tuple[Cell, ...]
 
 
-def sentence(runs: Sequence[Run], needing: int) -> tuple[str, str]:
-    """Say how the fleet stands and in which tone; `needing` is how many runs have an open incident."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How the fleet stands: the sentence that is read first, what stands beside it, "" for nothing, and the tone."""
+
+    sentence: str
+    beside: str
+    tone: str
+
+
+def standing(runs: Sequence[Run], asks: Mapping[int, Collection[Need]], own: Collection[Need] = ()) -> Standing:
+    """Say how the fleet stands: whether a person is needed comes before everything else.
+
+    `asks` holds what the open incidents of each run ask for, by its number, `own` those of the fleet itself.
+    """
+    most = {run: min(needs, key=list(Need).index) for run, needs in asks.items() if needs}
+    count = Counter(most.values())
+    person, recovering, watched = (count[need] for need in (Need.PERSON, Need.RECOVERING, Need.WATCHED))
+    every = len(runs)
+    if person or Need.PERSON in own:
+        who = f"{_share(person, every)} {'needs' if person == 1 else 'need'}" if person else "The fleet needs"
+        beside = f"{plural(recovering, 'other')} {_verb(recovering)} recovering without you." if recovering else ""
+        return Standing(sentence=f"{who} you", beside=beside, tone="bad")
+    if recovering:
+        told = f"{_share(recovering, every)} {_verb(recovering)} recovering without you"
+        return Standing(sentence=told, beside="There is nothing for you to do.", tone="warn")
+    if watched or own:
+        what = f"{_share(watched, every)} {_verb(watched)}" if watched else "The fleet is"
+        told = "There is nothing for you to do: what was found is worth knowing, or not certain yet."
+        return Standing(sentence=f"{what} watched closely", beside=told, tone="warn")
+    said, tone = _calm(runs)
+    return Standing(sentence=said, beside="", tone=tone)
+
+
+def _calm(runs: Sequence[Run]) -> tuple[str, str]:
     if not runs:
         return "No run is known yet", "quiet"
-    if needing:
-        return f"{_share(needing, len(runs))} {'needs' if needing == 1 else 'need'} attention", "bad"
     going = [run for run in runs if run.state == RunState.RUNNING]
     if not going:
         return f"{plural(len(runs), 'run')}, none is training", "quiet"
     if len(going) == len(runs):
         return ("The one run is progressing" if len(runs) == 1 else f"All {len(runs)} runs are progressing"), "good"
-    verb = "is" if len(going) == 1 else "are"
-    return f"{len(going)} of {plural(len(runs), 'run')} {verb} progressing, nothing is wrong", "good"
+    told = f"{len(going)} of {plural(len(runs), 'run')} {_verb(len(going))} progressing, nothing is wrong"
+    return told, "good"
 
 
 def _share(some: int, every: int) -> str:
     return "The one run" if every == 1 else f"{some} of {plural(every, 'run')}"
+
+
+def _verb(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def racks(nodes: Iterable[Node], now: datetime) -> list[Rack]:

@@ -9,6 +9,7 @@ from controlplane.runs.models import Run, RunState
 from controlplane.web.present import badges
 from controlplane.web.present.cost import Cost
 from controlplane.web.present.execution import Progress
+from controlplane.web.present.needs import Need
 from controlplane.web.present.proposal import Waiting, waiting
 from controlplane.web.present.words import Badge, sentence, span
 
@@ -20,13 +21,14 @@ SLOW = frozenset(name for name, one in CLASSES.items() if one.family is Family.A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What stands above the fold of an incident page."""
+    """What stands above the fold of an incident page; `need` says who has to act, None once it is over."""
 
     headline: str
     tone: str
     where: str
     severity: Badge
     state: Badge
+    need: Badge | None
     acknowledged: str
     cost: Cost | None
     doing: str
@@ -35,7 +37,9 @@ class Card:
     until: datetime | None
 
 
-def card(incident: Incident, run: Run | None, cost: Cost | None, progress: Progress | None) -> Card:
+def card(
+    incident: Incident, run: Run | None, cost: Cost | None, progress: Progress | None, need: Need = Need.NOTHING
+) -> Card:
     """Put an incident into the words of its state card. Reads no database."""
     return Card(
         headline=headline(incident, run, launched=progress is not None and progress.launched),
@@ -43,6 +47,7 @@ def card(incident: Incident, run: Run | None, cost: Cost | None, progress: Progr
         where=sentence(incident.title),
         severity=badges.of(badges.SEVERITY, incident.severity),
         state=badges.of(badges.INCIDENT, incident.state),
+        need=badges.NEED.get(need),
         acknowledged=acknowledged(incident),
         cost=cost,
         doing=sentence(_doing(incident, run, progress)),
@@ -68,7 +73,7 @@ def _trouble(incident: Incident) -> str:
     if incident.klass in BLIND:
         return "may be running, but cannot be seen"
     if incident.klass in SLOW:
-        return "needs attention"
+        return "goes on, but not as it should"
     return "may have stopped" if incident.confirmed_at is None else "is stopped"
 
 

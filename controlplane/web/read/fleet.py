@@ -1,5 +1,6 @@
 """Everything that the fleet overview shows."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,8 +15,9 @@ from controlplane.runs.models import Attempt, Run, RunState
 from controlplane.web.present import cost, fleet, spark, words
 from controlplane.web.present import incident as present_incident
 from controlplane.web.present import run as present_run
+from controlplane.web.present.needs import Need
 from controlplane.web.read import account, series, unrecognised
-from controlplane.web.read.incident import newest_execution, progress_of
+from controlplane.web.read.incident import need, newest_execution, progress_of
 
 SPARK_POINTS = 60
 SPARK_WINDOW = timedelta(minutes=30)
@@ -30,12 +32,15 @@ def state(now: datetime) -> dict[str, Any]:
     parts = set(Incident.objects.filter(PART, state=IncidentState.OPEN).values_list("pk", flat=True))
     hurt = {one.run_id for one in opened if halts(one)}
     every = list(nodes.all_nodes())
-    sentence, tone = fleet.sentence(runs, len({one.run_id for one in opened if one.run_id}))
+    cards = [_card(one, now) for one in opened]
+    whole = sorted((one for one in cards if one["incident"].pk not in parts), key=_price, reverse=True)
     return {
-        "sentence": sentence,
-        "tone": tone,
+        "standing": _standing(runs, cards),
         "quiet_words": "" if opened else _quiet(now),
-        "incidents": sorted((_card(one, now) for one in opened if one.pk not in parts), key=_price, reverse=True),
+        "groups": [
+            ("Needs you", [one for one in whole if one["need"] is Need.PERSON]),
+            ("Needs nobody", [one for one in whole if one["need"] is not Need.PERSON]),
+        ],
         "rows": [row(run, now, hurt=run.pk in hurt) for run in runs],
         "racks": fleet.racks(every, now),
         "counts": fleet.counts(every),
@@ -44,6 +49,14 @@ def state(now: datetime) -> dict[str, Any]:
         **unrecognised.shown(None),
         "now": now,
     }
+
+
+def _standing(runs: Sequence[Run], cards: Iterable[dict[str, Any]]) -> fleet.Standing:
+    asks: dict[int | None, list[Need]] = {}
+    for one in cards:
+        asks.setdefault(one["incident"].run_id, []).append(one["need"])
+    own = asks.pop(None, [])
+    return fleet.standing(runs, {run: needs for run, needs in asks.items() if run is not None}, own)
 
 
 def halts(incident: Incident) -> bool:
@@ -83,9 +96,10 @@ def restore_words(run: Run, now: datetime) -> str:
 def _card(incident: Incident, now: datetime) -> dict[str, Any]:
     run = incident.run
     gpus = run.nodes_wanted * run.gpus_per_node if run else 0
-    going = progress_of(newest_execution(incident), now)
+    execution = newest_execution(incident)
+    going, asks = progress_of(execution, now), need(incident, execution)
     price = cost.of_incident(incident, gpus, now)
-    return {"incident": incident, "card": present_incident.card(incident, run, price, going)}
+    return {"incident": incident, "need": asks, "card": present_incident.card(incident, run, price, going, asks)}
 
 
 def _price(item: dict[str, Any]) -> tuple[bool, int]:

@@ -16,10 +16,10 @@ from controlplane.domain.recovery.execution import FINAL
 from controlplane.incidents.models import ActRecord, Finding, Incident, IncidentState
 from controlplane.incidents.parts import is_part
 from controlplane.incidents.queries import stack_groups
-from controlplane.runbooks import registry
+from controlplane.runbooks import answering, registry
 from controlplane.runbooks.models import Execution
 from controlplane.runs.models import Run
-from controlplane.web.present import badges, buttons, cost, words
+from controlplane.web.present import badges, buttons, cost, needs, words
 from controlplane.web.present import incident as present
 from controlplane.web.present.acts import told as act_words
 from controlplane.web.present.buttons import May
@@ -89,7 +89,7 @@ def state(incident: Incident, now: datetime) -> dict[str, Any]:
     execution = newest_execution(incident)
     run = incident.run
     going = progress_of(execution, now)
-    card = present.card(incident, run, cost.of_incident(incident, _gpus(run), now), going)
+    card = present.card(incident, run, cost.of_incident(incident, _gpus(run), now), going, need(incident, execution))
     findings = list(incident.findings.order_by("found_at")[:MAX_FINDINGS])
     return {
         "incident": incident,
@@ -162,6 +162,12 @@ def progress_of(execution: Execution | None, now: datetime) -> Progress | None:
     if execution is None:
         return None
     return progress(execution, list(execution.steps.all()), registry.readable(execution), now)
+
+
+def need(incident: Incident, execution: Execution | None) -> needs.Need:
+    """Say who has to act; `execution` is the newest one of the incident."""
+    asks = execution is not None and registry.readable(execution).steps and answering.question(execution) is not None
+    return needs.of(incident, incident.run, execution, asked=bool(asks))
 
 
 def _gpus(run: Run | None) -> int:

@@ -20,6 +20,7 @@ from controlplane.web.present.buttons import May
 from controlplane.web.present.ranks import CELL, GAP, PER_ROW, heat_cells, heat_words, rank_lines
 from controlplane.web.read import account, series, unrecognised
 from controlplane.web.read.fleet import halts
+from controlplane.web.read.incident import need, newest_execution
 
 MAX_CHECKPOINTS = 12
 MAX_ATTEMPTS = 50
@@ -37,7 +38,7 @@ def state(run: Run, now: datetime) -> dict[str, Any]:
     attempts = list(Attempt.objects.filter(run=run).order_by("-number")[:MAX_ATTEMPTS])
     attempt = attempts[0] if attempts else None
     view = runs.view(run)
-    opened = list(Incident.objects.filter(run=run, state=IncidentState.OPEN))
+    opened = list(Incident.objects.filter(run=run, state=IncidentState.OPEN).select_related("run"))
     hurt = any(halts(one) for one in opened)
     still = present.stands_still(run, attempt, hurt=hurt)
     return {
@@ -45,7 +46,7 @@ def state(run: Run, now: datetime) -> dict[str, Any]:
         "attempt": attempt,
         "card": present.card(run, attempt, hurt=hurt),
         "facts": _facts(run, attempt, now, still=still),
-        "incidents": opened,
+        "incidents": [(one, badges.NEED.get(need(one, newest_execution(one)))) for one in opened],
         "recent": Incident.objects.filter(run=run).exclude(state=IncidentState.OPEN)[:5],
         **account.shown(run, now),
         "saved": [(row, badges.of(badges.CHECKPOINT, row.state)) for row in checkpoints.of_run(run)[:MAX_CHECKPOINTS]],

@@ -39,7 +39,7 @@ def incident(**more):
         ({}, {}, "Run llama is stopped"),
         ({"confirmed_at": None}, {}, "Run llama may have stopped"),
         ({"klass": "telemetry_lost"}, {}, "Run llama may be running, but cannot be seen"),
-        ({"klass": "fail_slow"}, {}, "Run llama needs attention"),
+        ({"klass": "fail_slow"}, {}, "Run llama goes on, but not as it should"),
         (
             {"state": "mitigated", "mitigated_at": NOW - timedelta(seconds=30)},
             {"state": "running"},

@@ -6,7 +6,9 @@ from controlplane.fleet.models import Node
 from controlplane.runs.models import Attempt, Run
 from controlplane.web.present import fleet, spark
 from controlplane.web.present import run as present
+from controlplane.web.present.needs import Need
 
+PERSON, RECOVERING, WATCHED = Need.PERSON, Need.RECOVERING, Need.WATCHED
 NOW = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
 
 
@@ -77,19 +79,33 @@ def causes(pieces):
 
 
 @pytest.mark.parametrize(
-    ("states", "needing", "sentence"),
+    ("states", "asks", "sentence"),
     [
-        ([], 0, "No run is known yet"),
-        (["running"] * 5, 0, "All 5 runs are progressing"),
-        (["running"], 0, "The one run is progressing"),
-        (["recovering"], 1, "The one run needs attention"),
-        (["running", "recovering"], 1, "1 of 2 runs needs attention"),
-        (["running", "completed", "running"], 0, "2 of 3 runs are progressing, nothing is wrong"),
-        (["completed"], 0, "1 run, none is training"),
+        ([], [], "No run is known yet"),
+        (["running"] * 5, [], "All 5 runs are progressing"),
+        (["running"], [], "The one run is progressing"),
+        (["recovering"], [[PERSON]], "The one run needs you"),
+        (["running", "recovering"], [[], [WATCHED, PERSON]], "1 of 2 runs needs you"),
+        (["recovering"], [[RECOVERING]], "The one run is recovering without you"),
+        (["running", "recovering", "recovering"], [[WATCHED], [RECOVERING], [RECOVERING, WATCHED]],
+         "2 of 3 runs are recovering without you"),
+        (["running", "running"], [[WATCHED]], "1 of 2 runs is watched closely"),
+        (["running", "completed", "running"], [], "2 of 3 runs are progressing, nothing is wrong"),
+        (["completed"], [], "1 run, none is training"),
     ],
-)
-def test_the_fleet_says_in_one_sentence_how_it_stands(states, needing, sentence):
-    assert fleet.sentence([run(state) for state in states], needing)[0] == sentence
+)  # fmt: skip
+def test_the_fleet_says_in_one_sentence_how_it_stands_and_whether_it_needs_a_person(states, asks, sentence):
+    assert fleet.standing([run(state) for state in states], dict(enumerate(asks))).sentence == sentence
+
+
+def test_what_recovers_beside_a_run_that_needs_a_person_is_not_left_out():
+    said = fleet.standing([run()] * 3, {1: [PERSON], 2: [RECOVERING]})
+    assert (said.sentence, said.beside) == ("1 of 3 runs needs you", "1 other is recovering without you.")
+
+
+def test_a_trouble_of_the_fleet_is_not_called_progress():
+    assert fleet.standing([run()], {}, [PERSON]).sentence == "The fleet needs you"
+    assert fleet.standing([run()], {}, [WATCHED]).sentence == "The fleet is watched closely"
 
 
 def node(name, state="healthy", seen=2, rack="r1", **more):
