@@ -126,8 +126,8 @@ RERUN = {
 FAMILIES = {
     "Runs": RUN, "Attempts": ATTEMPT, "Incidents": INCIDENT, "Who has to act": NEED, "Severity": SEVERITY,
     "Nodes": NODE, "Checkpoints": CHECKPOINT, "Executions": EXECUTION, "Runbook steps": STEP,
-    "Effects of a step": EFFECT, "Commands": COMMAND, "Switches": SWITCH, "Modes": MODE, "Ranks": RANK, "Findings": STAGE,
-    "Acts": ACT, "Replays": RERUN,
+    "Effects of a step": EFFECT, "Commands": COMMAND, "Switches": SWITCH, "Modes": MODE, "Ranks": RANK,
+    "Findings": STAGE, "Acts": ACT, "Replays": RERUN,
 }  # fmt: skip
 
 
