@@ -9,7 +9,16 @@ from datetime import datetime
 
 from controlplane.domain.detection.fleet_places import listed
 from controlplane.domain.diagnosis import shared as domain
-from controlplane.domain.diagnosis.shared import OF_CHANGES, OF_PLACES, OF_STORAGE, PLACES, SIGHT, Shared, Trouble
+from controlplane.domain.diagnosis.shared import (
+    OF_CHANGES,
+    OF_PLACES,
+    OF_STORAGE,
+    PLACES,
+    SIGHT,
+    STORAGE,
+    Shared,
+    Trouble,
+)
 from controlplane.domain.findings import Finding as Judgement
 from controlplane.domain.findings import Stage
 from controlplane.fleet import queries as fleet
@@ -60,10 +69,16 @@ def _parts(incident: Incident) -> frozenset[str]:
         lines = [line for row in rows for line in row.evidence if line.get("kind") == "change"]
         return frozenset(f"change:{line['text']}" for line in lines)
     if incident.klass == OF_STORAGE:
-        return frozenset({"storage:"}) if incident.severity == "critical" else frozenset()
+        return _storages(rows) if incident.severity == "critical" else frozenset()
     nodes = fleet.nodes_for({name for row in rows for name in _nodes(row)})
     places = {(kind, str(node.labels[kind])) for node in nodes for kind in PLACES if node.labels.get(kind)}
     return frozenset(f"{kind}:{name}" for kind, name in places if fleet.differs(kind, name))
+
+
+def _storages(rows: Iterable[Finding]) -> frozenset[str]:
+    """Name the storages of a run's trouble; one without a name is some storage."""
+    names = {str(name) for row in rows for name in row.facts.get("names") or []}
+    return frozenset(f"{STORAGE}{name}" for name in names) or frozenset({STORAGE})
 
 
 def _nodes(row: Finding) -> list[str]:

@@ -117,6 +117,21 @@ def test_a_storage_that_stalls_two_runs_and_a_change_that_both_were_launched_wit
     }
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "title"),
+    [
+        (["/store"], ["/store", "store0"], "runs demo and other wait for the same storage /store"),
+        (["/store"], [], "runs demo and other wait for the same storage /store"),
+        (["/store"], ["/home"], None),
+    ],
+    ids=["the same", "one without a name", "two storages"],
+)
+def test_runs_share_a_storage_only_when_they_do_not_name_different_ones(run, other, mine, theirs, title):
+    for one, names in ((run, mine), (other, theirs)):
+        lost(one, "", klass="storage_stall", entity="storage", facts={"fingerprint": "storage stall", "names": names})
+    assert [whole.title for whole in settle()] == ([title] if title else [])
+
+
 def test_an_outage_of_our_sight_is_one_incident_to_people(run, other):
     blind = [finding("blind", entity="platform", run=one.name, severity="warning") for one in (run, other)]
     ours = [record(one, said)[0] for one, said in zip((run, other), blind, strict=True)]

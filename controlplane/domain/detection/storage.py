@@ -30,6 +30,7 @@ DETECTOR = "D-18"
 KINDS = frozenset({"node.health"})
 MAX_PROBES = 16_384
 MAX_DISKS = 64
+MAX_NAMES = 8
 NAMED = 4
 """As many nodes are named in a sentence; of more only the number."""
 
@@ -76,12 +77,13 @@ def _stall(state: RunState, attempt: AttemptState, policy: RunPolicy, now: float
     since = storage.since if storage.open else max(attempt.began_at, storage.closed_at)
     witnesses = hear(state, policy, now, since=since)
     if not storage.open and witnesses.sure:
-        storage.open, storage.serial, storage.full = True, storage.serial + 1, False
+        storage.open, storage.serial, storage.full, storage.names = True, storage.serial + 1, False, []
         storage.since, storage.found_at = witnesses.since or now, now
     if not storage.open:
         return
     if witnesses.sure:
         storage.bad_at = max(storage.bad_at, storage.since, witnesses.newest or 0.0)
+        storage.names = sorted({*storage.names, *witnesses.names})[:MAX_NAMES]
     over, heard = _over(state, witnesses, policy, now)
     if not over or storage.attempt != attempt.number:
         yield _finding(state, attempt, witnesses, now)
@@ -129,6 +131,7 @@ def _finding(state: RunState, attempt: AttemptState, witnesses: Witnesses, now: 
             "full": storage.full,
             "since": storage.since,
             "nodes_slow": list(witnesses.slow[:MAX_DISKS]),
+            "names": list(storage.names),
         },
     )
 

@@ -31,6 +31,7 @@ class StorageState:
     """`open` while the storage is judged not to answer; `attempt` is the one in which that was last told.
 
     `bad_at` is when somebody last spoke against it, `closed_at` when the last verdict ended.
+    `names` are the paths and file servers that were named while it was open.
     """
 
     probes: dict[str, Probe] = field(default_factory=dict)
@@ -44,3 +45,4 @@ class StorageState:
     bad_at: float = 0.0
     closed_at: float = 0.0
     sentence: str = ""
+    names: list[str] = field(default_factory=list)

@@ -5,6 +5,7 @@ file server, and the errors of ranks that read or wrote. One node alone tells of
 own trouble; what several nodes meet together is the storage.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ MIN_RANKS = 3
 RANK_SHARE = 0.25
 COMPLAINT_S = 3600.0
 """A kernel says when its file server is back; a complaint without that word ends only after so long."""
+SERVER = re.compile(r"\bnfs: server ([^\s,]{1,64})")
 SLOW_ROW = 2
 """Beside a run that trains on, one slow probe is no sign."""
 TOGETHER_WORDS = f"within {TOGETHER_S:.0f} s"
@@ -34,7 +36,10 @@ TOGETHER_WORDS = f"within {TOGETHER_S:.0f} s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witnesses:
-    """Nodes whose probe is slow, nodes whose kernel waits, ranks that failed together, and since when."""
+    """Nodes whose probe is slow, nodes whose kernel waits, ranks that failed together, and since when.
+
+    `names` are the paths of the slow probes and the servers that kernels wait for.
+    """
 
     slow: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
@@ -42,6 +47,7 @@ class Witnesses:
     full: bool = False
     since: float | None = None
     newest: float | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def standing(self) -> bool:
@@ -73,7 +79,12 @@ def hear(state: RunState, policy: RunPolicy, now: float, *, since: float) -> Wit
         full=any("full" in by_id()[fault.signature].repeat for fault in ranks),
         since=min(times, default=None),
         newest=max(heard, default=None),
+        names=tuple(sorted({probe.path for _, probe in slow if probe.path} | _servers(waiting))),
     )
+
+
+def _servers(waiting: Iterable[Fault]) -> set[str]:
+    return {found[1] for fault in waiting if (found := SERVER.search(fault.said))}
 
 
 def is_slow(probe: Probe, policy: RunPolicy, now: float) -> bool:

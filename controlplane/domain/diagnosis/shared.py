@@ -6,7 +6,7 @@ share count: a machine's own fault in the same rack is a coincidence.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controlplane.domain.diagnosis.inhibit import WINDOW_S
 
@@ -16,11 +16,16 @@ OF_PLACES = frozenset({"node_lost", "correlated_loss", "network_fault"})
 OF_STORAGE = "storage_stall"
 OF_CHANGES = "environment_drift"
 SIGHT = "blind"
+STORAGE = "storage:"
+"""A storage that nobody named, and the beginning of those with a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """One open incident of a run: `began` in seconds, `parts` as `switch:s1`, `storage:/data`, `change:…`."""
+    """One open incident of a run: `began` in seconds, `parts` as `switch:s1`, `storage:/data`, `change:…`.
+
+    `storage:` alone is a storage that nothing named.
+    """
 
     number: int
     run: str
@@ -45,7 +50,7 @@ class Shared:
 
 def shared(troubles: Iterable[Trouble]) -> list[Shared]:
     """Group troubles of different runs by what they share, within WINDOW_S of the first; each belongs to one group."""
-    left = sorted(troubles, key=lambda one: (one.began, one.number))
+    left = _with_names(sorted(troubles, key=lambda one: (one.began, one.number)))
     found = []
     for part in sorted({part for one in left for part in one.parts}, key=_narrowest):
         here = [one for one in left if part in one.parts]
@@ -54,6 +59,13 @@ def shared(troubles: Iterable[Trouble]) -> list[Shared]:
             found.append(Shared(part=part, klass=_klass(part), troubles=tuple(together)))
             left = [one for one in left if one not in together]
     return found
+
+
+def _with_names(troubles: list[Trouble]) -> list[Trouble]:
+    """Take a storage without a name for the one that the others name; where they name several it stays apart."""
+    named = [one.parts for one in troubles if one.klass == OF_STORAGE and one.parts and STORAGE not in one.parts]
+    common = frozenset.intersection(*named) if named else frozenset()
+    return [replace(one, parts=common) if common and STORAGE in one.parts else one for one in troubles]
 
 
 def _narrowest(part: str) -> tuple[int, str]:

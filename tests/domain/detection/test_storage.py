@@ -60,6 +60,7 @@ def test_two_kernels_that_wait_for_the_file_server_are_a_stall_until_they_say_it
         log(stage, node, "nfs: server store0 not responding, still trying")
     stage.wait(1)
     assert stalls(stage)[0].sentence == "the storage does not answer: the kernel of n0, n3 waits for the file server"
+    assert stalls(stage)[0].facts["names"] == ["store0"]
     stage.wait(900, every=10)
     assert len(stalls(stage)) == 1
     for node in ("n0", "n3"):
