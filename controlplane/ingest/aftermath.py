@@ -40,6 +40,8 @@ MAX_HOT_RUNS = 10_000
 _Key = bytes | bytearray | memoryview | str | int | float
 _Fields = dict[_Key, _Key]
 _PROGRESS = b'"progress"'
+_RAISED = b"Traceback (most recent call last)"
+"""A rank that writes this is about to end, which a recovery waits for."""
 
 
 class _Step(msgspec.Struct):
@@ -97,7 +99,7 @@ class Aftermath:
         for event in events:
             if event.kind == "rank.step":
                 last_step = event
-            elif event.kind in URGENT:
+            elif event.kind in URGENT or (event.kind == "rank.log" and _RAISED in event.data):
                 _wake(event)
         if last_step is not None and last_step.run is not None:
             self._step(last_step, last_step.run, now)

@@ -29,6 +29,20 @@ def next_task(broker, within_s=5.0):
     return message["headers"]["task"].rpartition(".")[2], json.loads(base64.b64decode(message["body"]))[0]
 
 
+def test_an_uncaught_exception_reaches_the_workers_queue_at_once_and_other_lines_do_not(broker, server, token):
+    run = Run.objects.create(name="demo", launcher="head", nodes_wanted=1, created_at=datetime.now(UTC))
+    assert next_task(broker) == ("sweep_fleet", [])
+
+    def writes(seq, text):
+        line = make_event("rank.log", at_ms=seq, seq=seq, run="demo", attempt=1, rank=0, stream="log", text=text)
+        assert server.post(line, token=token).status == 200
+
+    writes(1, "socket: Connection reset by peer")
+    assert broker.blpop(QUEUE, 0.3) is None
+    writes(2, "[rank0]: Traceback (most recent call last):")
+    assert next_task(broker) == ("sweep_run", [run.pk])
+
+
 def test_a_ranks_death_reaches_the_workers_queue_at_once(broker, server, token):
     run = Run.objects.create(name="demo", launcher="head", nodes_wanted=1, created_at=datetime.now(UTC))
     assert next_task(broker) == ("sweep_fleet", [])

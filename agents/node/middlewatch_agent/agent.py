@@ -40,7 +40,8 @@ log = logging.getLogger(__name__)
 SPOOL_FILE = "spool.db"
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file
 PATTERN_NOTE = "pattern:"
-RANK_LOGS_S = 2.0
+RANK_LOGS_S = 0.5
+"""Whoever recovers a crash waits for what its survivors write."""
 PATTERNS_S = 5.0
 IDENTIFY_S = 3.0
 FLUSH_AT_END_S = 2.0

@@ -16,7 +16,7 @@ URGENT = frozenset({
     "attempt.started", "attempt.exited", "checkpoint", "command.result", "check.result",
     "scheduler.job", "scheduler.node", "capacity.notice", "quorum",
 })  # fmt: skip
-PROMPT = frozenset({"rank.step", "rank.phase"})
+PROMPT = frozenset({"rank.step", "rank.phase", "rank.log"})
 PROMPT_S = 0.2
 
 # Dropped first to last. A kind that is not listed stands at UNLISTED, the precious ones at KEEP.
