@@ -23,7 +23,6 @@ from controlplane.runbooks.steps import ending
 from controlplane.runbooks.steps.base import Step, answer, finished, succeeded
 from controlplane.runbooks.turn import Turn
 
-CRASH = "crash"
 CRASH_BUDGET_S = 0.7
 TRAVEL_S = 0.3
 """Part of the budget that the way there and back takes; agents get the rest."""
@@ -63,7 +62,7 @@ class Collect(Step):
 
 
 def _ends(turn: Turn) -> bool:
-    if turn.incident.klass != CRASH:
+    if turn.incident.klass != ending.CRASH:
         return False
     diagnosis = incidents.diagnosis(turn.incident, turn.now, attempt=turn.execution.attempt)
     return diagnosis is not None and ending.begun(turn, diagnosis)

@@ -20,7 +20,6 @@ from controlplane.runbooks.turn import Turn
 from controlplane.runs.models import AttemptState
 from controlplane.runs.times import seconds
 
-CRASH = "crash"
 POLL_S = 30.0
 JOB_POLL_S = 2.0
 COMPARED = frozenset({"checkpoint_poison", "workload_error", "crash_loop"})
@@ -36,7 +35,7 @@ class Confirm(Step):
 
     def begin(self, turn: Turn) -> Mapping[str, Any]:
         """After a crash have the checkpoints looked at meanwhile."""
-        if turn.incident.klass == CRASH and turn.runbook.does("choose_checkpoint"):
+        if turn.incident.klass == ending.CRASH and turn.runbook.does("choose_checkpoint"):
             early_scan.ask(turn, early_scan.MARK)
         return {}
 
@@ -69,4 +68,4 @@ def _ends_by_itself(turn: Turn, diagnosis: Diagnosis) -> bool:
 
 def _only_crashed(diagnosis: Diagnosis) -> bool:
     """Nothing says that the job stands still for good: no hang, no lost node, no survivors that go on."""
-    return diagnosis.stands & STOPPING <= {"crash"}
+    return diagnosis.stands & STOPPING <= {ending.CRASH}

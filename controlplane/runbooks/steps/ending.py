@@ -8,6 +8,7 @@ from controlplane.events.queries import StoredEvent
 from controlplane.runbooks.turn import Turn
 from controlplane.runs.times import moment, seconds
 
+CRASH = "crash"
 MARGIN_S = 1.0
 """A moment goes through a float; the first death must not be lost to its rounding."""
 RAISED = "Traceback (most recent call last)"

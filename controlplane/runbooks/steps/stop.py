@@ -16,6 +16,7 @@ from controlplane.fleet.commands import LEASE
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.runbooks.models import ExecutionState
 from controlplane.runbooks.outcomes import Done, End, Failed, Outcome, Wait
+from controlplane.runbooks.steps import ending
 from controlplane.runbooks.steps.base import Step, answer, finished, refusal, succeeded
 from controlplane.runbooks.turn import Turn
 from controlplane.runs import actions as runs
@@ -23,6 +24,8 @@ from controlplane.runs.models import AttemptState, RunState
 from controlplane.runs.times import seconds
 
 GRACE_S = 0.5
+CRASH_GRACE_S = 0.1
+"""Ranks without one of their peers have nothing left to save together."""
 POLL_S = 5.0
 WITHIN_S = 30.0
 
@@ -46,7 +49,7 @@ class Stop(Step):
         if away:
             runs.send_stop(turn.run, attempt, turn.now)
             return {"attempt": attempt.number, "away": away}
-        grace = GRACE_S if turn.tried.try_number == 1 else 0.0
+        grace = _grace_s(turn)
         args = {"run": turn.run.name, "attempt": attempt.number, "grace_s": grace}
         turn.command(turn.run.launcher, "attempt.stop", args, within_s=WITHIN_S)
         return {"attempt": attempt.number, "grace_s": grace}
@@ -81,6 +84,12 @@ class Stop(Step):
             return Wait(turn.in_s(POLL_S), turn.spec.waits_for)
         runs.send_stop(turn.run, attempt, turn.now)
         return Failed(away, retry=False)
+
+
+def _grace_s(turn: Turn) -> float:
+    if turn.tried.try_number > 1:
+        return 0.0
+    return CRASH_GRACE_S if turn.incident.klass == ending.CRASH else GRACE_S
 
 
 def _away(turn: Turn) -> str:
