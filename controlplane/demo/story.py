@@ -13,7 +13,8 @@ from controlplane.demo.narrator import Narrator
 from controlplane.demo.report import FaultReport
 from controlplane.domain.errors import MiddlewatchError
 
-POLL_S = 0.2
+POLL_S = 0.5
+"""Each look costs the machine, on which the training runs too, several pages of REST."""
 AGENTS_LIMIT_S = 30.0
 FIRST_STEP_LIMIT_S = 120.0
 RECOVERY_LIMIT_S = 120.0
