@@ -30,11 +30,11 @@ def next_task(broker, within_s=5.0):
 
 
 def test_an_uncaught_exception_reaches_the_workers_queue_at_once_and_other_lines_do_not(broker, server, token):
-    run = Run.objects.create(name="demo", launcher="head", nodes_wanted=1, created_at=datetime.now(UTC))
+    run = Run.objects.create(name="raising", launcher="head", nodes_wanted=1, created_at=datetime.now(UTC))
     assert next_task(broker) == ("sweep_fleet", [])
 
     def writes(seq, text):
-        line = make_event("rank.log", at_ms=seq, seq=seq, run="demo", attempt=1, rank=0, stream="log", text=text)
+        line = make_event("rank.log", at_ms=seq, seq=seq, run="raising", attempt=1, rank=0, stream="log", text=text)
         assert server.post(line, token=token).status == 200
 
     writes(1, "socket: Connection reset by peer")
