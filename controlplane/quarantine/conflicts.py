@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet
 
 from controlplane.domain.fleet import verdicts
 from controlplane.domain.fleet.verdicts import Verdict
@@ -17,6 +17,13 @@ def frozen(node: str, now: datetime) -> LedgerEntry | None:
     """Return the contradiction that keeps automation from moving a node; a person's move settles it."""
     noted = _since_a_person(node).filter(key__startswith=PREFIX, at__gt=now - FROZEN)
     return noted.first()
+
+
+def all_frozen(now: datetime) -> dict[str, LedgerEntry]:
+    """Return every node that automation may not move now, with the contradiction that keeps it from that."""
+    settled = LedgerEntry.objects.filter(node=OuterRef("node"), actor_kind=PERSON, pk__gt=OuterRef("pk"))
+    noted = LedgerEntry.objects.filter(~Exists(settled), key__startswith=PREFIX, at__gt=now - FROZEN)
+    return {entry.node.name: entry for entry in noted.select_related("node").order_by("at", "pk")}
 
 
 def contradicted(node: str, old: str, new: str, incident: int | None, now: datetime) -> LedgerEntry | None:

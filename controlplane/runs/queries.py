@@ -56,9 +56,12 @@ def view(run: Run) -> RunView | None:
     return RunMachine.restore(machine.snapshot, policy(run), run.name).view()
 
 
-def unrecognised(run: Run | None) -> list[Unrecognised]:
-    """Return what no signature knows and looks like trouble, said by the run's nodes (None: by any), newest first."""
+def unrecognised(run: Run | None, node: str = "") -> list[Unrecognised]:
+    """Return what no signature knows and looks like trouble, said by the run's nodes (None: by any), newest first.
+
+    With `node` only the kinds that came from there, as far as their nodes are remembered.
+    """
     name = FLEET if run is None else machine_name(run)
     rows = Machine.objects.filter(name=name, snapshot__version=SNAPSHOT_VERSION)
     held = rows.values_list("__".join(("snapshot", *kinds.PATH)), flat=True).first()
-    return kinds.of_snapshot(held) if held else []
+    return kinds.of_snapshot(held, node) if held else []

@@ -7,7 +7,7 @@ from controlplane.domain.errors import Conflict, NotFound, Refused
 from controlplane.domain.fleet import identity
 from controlplane.fleet import queries as fleet_queries
 from controlplane.fleet.models import Node
-from controlplane.quarantine import actions, queries
+from controlplane.quarantine import actions, conflicts, queries
 from controlplane.quarantine.models import LedgerEntry
 from controlplane.runs import automation
 
@@ -68,10 +68,12 @@ def test_a_node_about_which_automation_contradicts_itself_is_left_as_it_is_until
     told = list(Entry.objects.filter(kind="action", sentence__startswith="Node n1 was made spare at 03:15 UTC"))
     assert (state(), len(told)) == ("spare", 1)
     assert queries.entries("n1").first().reason == told[0].sentence
+    assert list(conflicts.all_frozen(NOW + timedelta(minutes=26))) == ["n1"]
     judged("quarantined", 3, 30, certain=True)  # freezing shields no fault
     with pytest.raises(Refused, match="contradict"):
         judged("spare", 4, 31)
     actions.release("n1", by="ana", now=NOW + timedelta(minutes=40))
+    assert not conflicts.all_frozen(NOW + timedelta(minutes=40))
     judged("draining", 5, 41)
     assert state() == "draining"
 

@@ -28,7 +28,7 @@ def say(cluster, node, text=HOSTILE):
     cluster.say(node, "node.log", source="kernel", text=text, boot_id="boot", gap=False)
 
 
-def test_it_is_counted_and_shown_on_the_pages_of_run_and_fleet_and_by_rest_and_opens_nothing(cluster, client):
+def test_it_is_counted_and_shown_on_the_pages_of_run_and_fleet_and_node_and_by_rest_and_opens_nothing(cluster, client):
     say(cluster, "n01")
     cluster.tick(2)
     say(cluster, "n02")
@@ -42,6 +42,9 @@ def test_it_is_counted_and_shown_on_the_pages_of_run_and_fleet_and_by_rest_and_o
     assert "another fatal error" in of_fleet
     assert "another fatal error" not in of_run
     client.force_login(person(role="viewer"))
+    shown = {node: client.get(f"/nodes/{node}/").content.decode() for node in ("n01", "n02", "n03")}
+    assert [node for node, html in shown.items() if SHOWN in html] == ["n01", "n02"]
+    assert [node for node, html in shown.items() if "another fatal error" in html] == ["n03"]
     (told,) = Asking(client).get("unrecognised", run="demo").json()
     assert (told["count"], told["nodes"], told["node"]) == (2, 2, "n02")
     assert told["first_at"] < told["last_at"]

@@ -2,8 +2,10 @@
 
 import pytest
 
+from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks import registry
 from controlplane.runbooks.models import Execution
+from controlplane.runs.book import Book
 from tests.web.world import build, person
 
 pytestmark = pytest.mark.django_db
@@ -41,6 +43,20 @@ def test_the_overview_shows_each_node_with_glyph_and_letter(page):
     html = page("/")
     assert 'id="node-n07"' in html
     assert "Quarantined" in html
+
+
+def test_a_node_that_contradicting_verdicts_froze_says_so_everywhere_and_what_frees_it(page, world):
+    said = (
+        "Node n03 was made spare at 03:15 UTC and would be draining by another verdict: automation leaves it as it is."
+    )
+    assert "frozen" not in page("/")
+    quarantine.note("n03", said, actor="verdicts", key="conflict:1", now=world.now, book=(book := Book(world.now)))
+    book.write()
+    for path in ("/", "/nodes/", "/nodes/n03/"):
+        assert page(path).count("frozen") == 1, path
+    assert f"{said} Put it into quarantine, and release it if you trust it" in page("/nodes/n03/")
+    quarantine.quarantine("n03", "worn out", [], actor_kind="person", actor="ana", now=world.now, key=None)
+    assert "frozen" not in page("/") + page("/nodes/n03/")
 
 
 def test_an_empty_fleet_says_what_will_appear_and_how(client, db):

@@ -80,9 +80,10 @@ def listed(unknown: Mapping[str, Unknown]) -> list[Unrecognised]:
     return sorted(found, key=lambda one: (-one.last_at, one.name))
 
 
-def of_snapshot(held: Mapping[str, Any]) -> list[Unrecognised]:
-    """Give the same from what a snapshot holds at `PATH`."""
-    return listed({name: codec.load(Unknown, seen) for name, seen in held.items()})
+def of_snapshot(held: Mapping[str, Any], node: str = "") -> list[Unrecognised]:
+    """Give the same from what a snapshot holds at `PATH`; with `node` the kinds that are known to come from there."""
+    read = {name: codec.load(Unknown, seen) for name, seen in held.items()}
+    return listed({name: seen for name, seen in read.items() if not node or node in (seen.node, *seen.nodes)})
 
 
 PATH = ("state", "hardware", "unknown")

@@ -5,11 +5,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from controlplane.domain.fleet.states import KEPT_OUT
 from controlplane.fleet.models import Node
 from controlplane.runs.models import Run, RunState
 from controlplane.web.present import badges
 from controlplane.web.present.needs import Need
-from controlplane.web.present.words import Badge, age, plural
+from controlplane.web.present.words import Badge, age, plural, sentence
 
 OLD_AFTER = timedelta(seconds=30)
 NO_RACK = "no rack"
@@ -93,24 +94,25 @@ def _verb(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def racks(nodes: Iterable[Node], now: datetime) -> list[Rack]:
-    """Group nodes by their rack label, each group by name."""
+def racks(nodes: Iterable[Node], now: datetime, *, frozen: Collection[str] = ()) -> list[Rack]:
+    """Group nodes by their rack label, each group by name; `frozen` names those that automation may not move."""
     groups: dict[str, list[Cell]] = {}
     for node in sorted(nodes, key=lambda node: node.name):
         rack = str(node.labels.get("rack") or NO_RACK)[:60]
-        groups.setdefault(rack, []).append(cell(node, now))
+        groups.setdefault(rack, []).append(cell(node, now, frozen=node.name in frozen))
     return [Rack(name=name, cells=tuple(cells)) for name, cells in sorted(groups.items())]
 
 
-def cell(node: Node, now: datetime) -> Cell:
+def cell(node: Node, now: datetime, *, frozen: bool = False) -> Cell:
     """Show a node as glyph and letter. Silence greys it, and never turns it into a failure."""
+    notes = [word for word, holds in (("held", node.held), ("frozen", frozen)) if holds]
     return Cell(
         name=node.name,
         badge=badges.LAUNCHER if node.head else badges.of(badges.NODE, node.state),
         old=is_old(node, now),
         heard=age(node.last_seen_at, now),
         said=_said(node, now),
-        note="held" if node.held else "",
+        note=", ".join(notes),
     )
 
 
@@ -132,6 +134,13 @@ def _silent(node: Node, mark: Badge, heard: str) -> str:
     if node.state in BY_ITS_WORD:
         return f"Node {node.name} was last heard {heard}; it was {mark.word.lower()} then"
     return f"Node {node.name} is {mark.word.lower()} and was last heard {heard}"
+
+
+def frozen_words(node: Node, why: str) -> str:
+    """Say why automation moves a node in neither direction, and which person's move ends that."""
+    out = "release it if you trust it"
+    move = sentence(out) if node.state in KEPT_OUT else f"Put it into quarantine, and {out}"
+    return f"{sentence(why).rstrip('.')}. {move}: automation may then move it again"
 
 
 def counts(nodes: Iterable[Node]) -> list[tuple[Badge, int]]:

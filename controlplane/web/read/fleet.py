@@ -11,6 +11,7 @@ from controlplane.events.queries import step_series
 from controlplane.fleet import queries as nodes
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.parts import PART
+from controlplane.quarantine import conflicts
 from controlplane.runs.models import Attempt, Run, RunState
 from controlplane.web.present import cost, fleet, spark, words
 from controlplane.web.present import incident as present_incident
@@ -42,7 +43,7 @@ def state(now: datetime) -> dict[str, Any]:
             ("Needs nobody", [one for one in whole if one["need"] is not Need.PERSON]),
         ],
         "rows": [row(run, now, hurt=run.pk in hurt) for run in runs],
-        "racks": fleet.racks(every, now),
+        "racks": fleet.racks(every, now, frozen=conflicts.all_frozen(now)),
         "counts": fleet.counts(every),
         "spares": f"{words.plural(len(nodes.spares()), 'spare')} left",
         "base_url": settings.BASE_URL,

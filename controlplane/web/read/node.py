@@ -10,13 +10,15 @@ from controlplane.fleet import queries as fleet
 from controlplane.fleet import scheduler
 from controlplane.fleet.models import Node, SchedulerNode
 from controlplane.incidents.models import Incident
+from controlplane.quarantine import conflicts
 from controlplane.quarantine import queries as ledger
 from controlplane.quarantine.models import LedgerEntry
 from controlplane.quarantine.reconcile import standing
 from controlplane.runs.models import Attempt
 from controlplane.web.present import badges, buttons, words
 from controlplane.web.present.buttons import May
-from controlplane.web.present.fleet import is_old, node_sentence
+from controlplane.web.present.fleet import frozen_words, is_old, node_sentence
+from controlplane.web.read import unrecognised
 
 LEDGER_ROWS = 30
 ATTEMPT_ROWS = 10
@@ -31,6 +33,7 @@ def load(name: str) -> Node:
 def state(node: Node, may: May, now: datetime) -> dict[str, Any]:
     """Read a node's page."""
     sentence, tone = node_sentence(node, now)
+    frozen = conflicts.frozen(node.name, now)
     served = Attempt.objects.filter(nodes__contains=[node.name]).select_related("run").order_by("-started_at")
     return {
         "node": node,
@@ -45,6 +48,10 @@ def state(node: Node, may: May, now: datetime) -> dict[str, Any]:
         "attempts": served[:ATTEMPT_ROWS],
         "incidents": Incident.objects.filter(blamed__contains=[{"entity": f"node:{node.name}"}])[:ATTEMPT_ROWS],
         "release": buttons.release(node, may) if node.state == RELEASABLE else None,
+        "frozen": {"words": frozen_words(node, frozen.reason), "until": frozen.at + conflicts.FROZEN}
+        if frozen
+        else None,
+        **unrecognised.shown(None, node.name),
         "now": now,
     }
 

@@ -11,23 +11,23 @@ from controlplane.web.present import words
 MAX_SHOWN = 8
 
 
-def shown(run: Run | None) -> dict[str, Any]:
-    """Read the section of a run's page, or of the fleet's: the newest kinds, and how many more there are."""
-    known = kinds(run)
+def shown(run: Run | None, node: str = "") -> dict[str, Any]:
+    """Read the section of a run's page, a node's, or the fleet's: the newest kinds, and how many more there are."""
+    known = kinds(run, node)
     return {
         "unrecognised": [{**one, "nodes": nodes(one["nodes"])} for one in known[:MAX_SHOWN]],
         "unrecognised_more": max(0, len(known) - MAX_SHOWN),
     }
 
 
-def kinds(run: Run | None) -> list[dict[str, Any]]:
-    """Read every kind with its times as moments, newest first."""
+def kinds(run: Run | None, node: str = "") -> list[dict[str, Any]]:
+    """Read every kind, or those of one node, with its times as moments, newest first."""
     return [
         {
             "name": one.name, "said": one.said, "count": one.count, "nodes": one.nodes, "node": one.node,
             "first_at": moment(one.first_at), "last_at": moment(one.last_at),
         }
-        for one in runs.unrecognised(run)
+        for one in runs.unrecognised(run, node)
     ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from controlplane.fleet import queries as nodes
 from controlplane.fleet.models import NodeState
-from controlplane.quarantine import actions
+from controlplane.quarantine import actions, conflicts
 from controlplane.web.present import badges, examples
 from controlplane.web.present.fleet import cell, counts
 from controlplane.web.read import fleet, node
@@ -28,7 +28,8 @@ def node_list(request: HttpRequest) -> HttpResponse:
     state, now = request.GET.get("state", ""), clock()
     every = list(nodes.all_nodes())
     shown = [one for one in every if state not in NodeState.values or one.state == state]
-    cells = [(one, cell(one, now)) for one in shown]
+    frozen = conflicts.all_frozen(now)
+    cells = [(one, cell(one, now, frozen=one.name in frozen)) for one in shown]
     return render(
         request, "web/nodes.html", {"cells": cells, "counts": counts(every), "state": state, "topics": "count"}
     )
