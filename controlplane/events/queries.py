@@ -123,17 +123,23 @@ def speaks_for_name(node: str, incarnation: str) -> bool | None:
     return None if row is None else bool(row[0])
 
 
-def refused(node: str, incarnation: str) -> Refusal | None:
-    """Say why this life of an agent may not speak, and act, for its node; None when it may, or is not known yet."""
+def refused(lives: Collection[tuple[str, str]]) -> dict[tuple[str, str], Refusal]:
+    """Say which lives of agents, each a node and an incarnation, may not speak and act for their nodes, and why.
+
+    Those of which nothing is known yet may.
+    """
+    nodes, incarnations = [node for node, _ in lives], [incarnation for _, incarnation in lives]
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT holder, superseded, identity <> '' FROM events_stream WHERE node = %s AND incarnation = %s",
-            [node, incarnation],
+            "SELECT node, incarnation, superseded FROM events_stream"
+            " JOIN unnest(%s::text[], %s::text[]) AS life (node, incarnation) USING (node, incarnation)"
+            " WHERE superseded OR (identity <> '' AND NOT holder)",
+            [nodes, incarnations],
         )
-        holder, superseded, introduced = cursor.fetchone() or (False, False, False)
-    if superseded:
-        return Refusal.SUPERSEDED
-    return Refusal.IDENTITY_CONFLICT if introduced and not holder else None
+        return {
+            (node, incarnation): Refusal.SUPERSEDED if superseded else Refusal.IDENTITY_CONFLICT
+            for node, incarnation, superseded in cursor.fetchall()
+        }
 
 
 def heard_since(node: str, since: datetime) -> bool:

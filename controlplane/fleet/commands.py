@@ -5,7 +5,7 @@ on within its lease is handed out again; agents remember command ids, so nothing
 is done twice. After its deadline a command is not handed out any more.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -98,28 +98,38 @@ def handable(now: datetime) -> QuerySet[Command]:
     return Command.objects.filter(free, state__in=OPEN, deadline__gt=now)
 
 
-def lease_commands(node: str, now: datetime) -> list[Command]:
-    """Hand out what waits for a node, oldest first, each under a lease of its own.
+def lease_commands(nodes: Collection[str], now: datetime) -> dict[str, list[Command]]:
+    """Hand out what waits for some nodes, of each its oldest first and a bounded number, under leases.
 
-    Two connections of one agent never get the same command under one lease.
+    A node for which nothing waits is not in the answer. Two connections of one agent
+    never get the same command under one lease.
     """
-    wanted = {"node": node, "now": now, "until": now + LEASE, "most": HANDED_OUT_AT_ONCE}
-    return sorted(Command.objects.raw(_HAND_OUT, wanted), key=lambda command: command.created_at)
+    found: dict[str, list[Command]] = {}
+    statement = _HAND_OUT.format(command=columns(Command, "command"))
+    for row in ask(statement, [now, now, HANDED_OUT_AT_ONCE, list(nodes), now + LEASE]):
+        found.setdefault(row[-1], []).append(parted(row, Command)[0])
+    for waiting in found.values():
+        waiting.sort(key=lambda command: command.created_at)
+    return found
 
 
 _HAND_OUT = """
     WITH waiting AS MATERIALIZED (
-        SELECT command.id FROM fleet_command AS command JOIN fleet_node AS node ON node.id = command.node_id
-        WHERE node.name = %(node)s AND command.state IN ('pending', 'leased', 'running') AND command.deadline > %(now)s
-            AND (command.leased_until IS NULL OR command.leased_until <= %(now)s)
-        ORDER BY command.created_at LIMIT %(most)s FOR UPDATE OF command SKIP LOCKED
+        SELECT oldest.id, node.name FROM fleet_node AS node CROSS JOIN LATERAL (
+            SELECT command.id FROM fleet_command AS command
+            WHERE command.node_id = node.id AND command.state IN ('pending', 'leased', 'running')
+                AND command.deadline > %s AND (command.leased_until IS NULL OR command.leased_until <= %s)
+            ORDER BY command.created_at LIMIT %s FOR UPDATE SKIP LOCKED
+        ) AS oldest
+        WHERE node.name = ANY(%s)
     )
-    UPDATE fleet_command SET leased_until = %(until)s, lease_count = lease_count + 1,
+    UPDATE fleet_command AS command SET leased_until = %s, lease_count = lease_count + 1,
         state = CASE WHEN state = 'pending' THEN 'leased' ELSE state END
-    FROM waiting WHERE fleet_command.id = waiting.id
-    RETURNING fleet_command.*
+    FROM waiting WHERE command.id = waiting.id
+    RETURNING {command}, waiting.name
 """
-"""`handable` of one node under a lease, in one statement: a fleet that is asked at once waits for this alone.
+"""`handable` of some nodes under leases, in one statement and one commit: a fleet that is asked at once waits for
+as many as it takes to serve all.
 
 Materialized, for a plan may run a sub-select again for each row, and its limit would hold for none.
 """

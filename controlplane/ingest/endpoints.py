@@ -14,7 +14,6 @@ from middlewatch_wire.codec import TooMany
 from middlewatch_wire.limits import MAX_BODY_BYTES, MAX_INCARNATION
 
 from controlplane.domain.errors import Conflict, Invalid, Unauthenticated
-from controlplane.events import queries as events
 from controlplane.events.log import Appended
 from controlplane.events.streams import Refusal
 from controlplane.fleet import actions as fleet
@@ -136,7 +135,7 @@ class _Poll:
     deadline: float
 
 
-async def _poll(service: Service, poll: _Poll, gone: "asyncio.Future[None]") -> list[models.Command]:
+async def _poll(service: Service, poll: _Poll, gone: "asyncio.Future[None]") -> Sequence[models.Command]:
     while True:
         if service.board.take(poll.node) and (found := await _lease(service, poll)):
             return found
@@ -150,7 +149,7 @@ async def _poll(service: Service, poll: _Poll, gone: "asyncio.Future[None]") -> 
             raise Disconnected
 
 
-async def _lease(service: Service, poll: _Poll) -> list[models.Command]:
+async def _lease(service: Service, poll: _Poll) -> Sequence[models.Command]:
     """Take what waits; whoever may not have it leaves it to the agent that may.
 
     The token is asked for once more: it may have been revoked while the poll hung.
@@ -160,17 +159,12 @@ async def _lease(service: Service, poll: _Poll) -> list[models.Command]:
     except Problem:
         service.board.post(poll.node)
         raise
-    refusal, found = await service.database.django(lambda: _take(poll))
-    if refusal is not None or len(found) == HANDED_OUT_AT_ONCE:
+    handed = await service.leases.take(poll.node, poll.incarnation)
+    if handed.refusal is not None or len(handed.commands) == HANDED_OUT_AT_ONCE:
         service.board.post(poll.node)
-    if refusal is not None:
-        raise Problem(409, refusal.value, _REFUSED[refusal])
-    return found
-
-
-def _take(poll: _Poll) -> tuple[Refusal | None, list[models.Command]]:
-    refusal = events.refused(poll.node, poll.incarnation)
-    return refusal, [] if refusal else fleet.lease_commands(poll.node, datetime.now(UTC))
+    if handed.refusal is not None:
+        raise Problem(409, handed.refusal.value, _REFUSED[handed.refusal])
+    return handed.commands
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -4,6 +4,7 @@ from controlplane.ingest.aftermath import Aftermath
 from controlplane.ingest.auth import Tokens
 from controlplane.ingest.board import Board
 from controlplane.ingest.database import Database
+from controlplane.ingest.leasing import Leases
 from controlplane.ingest.lives import Lives
 from controlplane.ingest.rate import RateLimit
 from controlplane.ingest.writer import Writer
@@ -20,6 +21,7 @@ class Service:
         self.aftermath = Aftermath()
         self.writer = Writer(self.database, self.aftermath.committed)
         self.rate = RateLimit()
+        self.leases = Leases(self.database)
         self.lives = Lives()
         self.strangers = RateLimit(rate_per_s=20.0, burst=200.0)
         """Requests of those who have no token yet, all together."""

@@ -25,6 +25,10 @@ def send(key="k", now=NOW, **more):
     )
 
 
+def leased(now):
+    return actions.lease_commands(["head"], now).get("head", [])
+
+
 def test_the_same_key_sends_one_command():
     assert send().pk == send(now=NOW + timedelta(seconds=9)).pk
     assert Command.objects.count() == 1
@@ -48,17 +52,30 @@ def test_commands_are_handed_out_oldest_first_and_a_bounded_number_at_once():
     for n in range(HANDED_OUT_AT_ONCE + 1):
         send(key=f"k{n}", now=NOW + timedelta(seconds=n))
     later = NOW + timedelta(seconds=60)
-    first = [command.idempotency_key for command in actions.lease_commands("head", later)]
+    first = [command.idempotency_key for command in leased(later)]
     assert first == [f"k{n}" for n in range(HANDED_OUT_AT_ONCE)]
-    assert [command.idempotency_key for command in actions.lease_commands("head", later)] == ["k10"]
+    assert [command.idempotency_key for command in leased(later)] == ["k10"]
+
+
+def test_nodes_that_are_asked_at_once_each_get_their_own_oldest_commands():
+    Node.objects.create(name="n01", state_since=NOW, enrolled_at=NOW)
+    Node.objects.create(name="n02", state_since=NOW, enrolled_at=NOW)
+    for n in range(HANDED_OUT_AT_ONCE + 1):
+        send(key=f"k{n}", now=NOW + timedelta(seconds=n))
+    deadline = NOW + timedelta(minutes=5)
+    only = actions.send_command("n01", "attempt.stop", ARGS, key="only", deadline=deadline, now=NOW)
+    found = actions.lease_commands({"head", "n01", "n02"}, NOW + timedelta(seconds=60))
+    assert [command.idempotency_key for command in found["head"]] == [f"k{n}" for n in range(HANDED_OUT_AT_ONCE)]
+    assert [(command.pk, command.state, command.lease_count) for command in found["n01"]] == [(only.pk, "leased", 1)]
+    assert set(found) == {"head", "n01"}
 
 
 def test_a_report_that_it_runs_renews_the_lease():
     command = send()
-    actions.lease_commands("head", NOW)
+    leased(NOW)
     actions.record_result(command.pk, {"state": "running"}, NOW + LEASE / 2)
-    assert actions.lease_commands("head", NOW + LEASE) == []
-    assert len(actions.lease_commands("head", NOW + 2 * LEASE)) == 1
+    assert leased(NOW + LEASE) == []
+    assert len(leased(NOW + 2 * LEASE)) == 1
 
 
 def test_a_final_report_is_never_changed_again():
@@ -68,7 +85,7 @@ def test_a_final_report_is_never_changed_again():
     kept = queries.command(command.pk)
     assert (kept.state, kept.result["data"], kept.finished_at) == (CommandState.SUCCEEDED, {"stopped": True}, NOW)
     assert done.execution_id == 7
-    assert actions.lease_commands("head", NOW + LEASE) == []
+    assert leased(NOW + LEASE) == []
 
 
 def test_a_report_from_another_node_or_on_nothing_is_refused():
@@ -82,7 +99,7 @@ def test_a_report_from_another_node_or_on_nothing_is_refused():
 
 def test_a_command_expires_once_deadline_and_lease_are_over():
     command = send()
-    actions.lease_commands("head", NOW + timedelta(minutes=5) - LEASE / 2)
+    leased(NOW + timedelta(minutes=5) - LEASE / 2)
     assert actions.expire_commands(NOW + timedelta(minutes=5)) == []
     expired = actions.expire_commands(NOW + timedelta(minutes=5) + LEASE)
     assert [(gone.pk, gone.state) for gone in expired] == [(command.pk, CommandState.EXPIRED)]
@@ -100,7 +117,7 @@ def test_commands_that_are_called_back_are_not_handed_out_and_others_are():
     mine = send(key="mine", execution_id=7)
     other = send(key="other", execution_id=8)
     assert actions.recall_commands(NOW, execution_id=7) == 1
-    assert [command.pk for command in actions.lease_commands("head", NOW)] == [other.pk]
+    assert [command.pk for command in leased(NOW)] == [other.pk]
     mine.refresh_from_db()
     assert mine.state == "expired"
 
@@ -110,7 +127,7 @@ def test_a_run_s_commands_are_called_back_but_not_those_of_people():
     person = send(key="person")
     assert actions.recall_commands(NOW, run="demo") == 1
     assert actions.recall_commands(NOW, run="other") == 0
-    assert [command.pk for command in actions.lease_commands("head", NOW)] == [person.pk]
+    assert [command.pk for command in leased(NOW)] == [person.pk]
 
 
 def test_what_is_about_a_run_is_called_back_though_it_does_not_name_it_or_no_runbook_sent_it():
@@ -120,7 +137,7 @@ def test_what_is_about_a_run_is_called_back_though_it_does_not_name_it_or_no_run
     actions.send_command("head", "ranks.stop", {"run": "demo", "attempt": 1, "grace_s": 5.0}, key="proof", **within)
     other = actions.send_command("head", "nodes.drain", drain, key="other", execution_id=8, **within)
     assert actions.recall_commands(NOW, run="demo", executions=[7]) == 2
-    assert [command.pk for command in actions.lease_commands("head", NOW)] == [other.pk]
+    assert [command.pk for command in leased(NOW)] == [other.pk]
 
 
 def test_what_is_open_is_found_without_reading_the_commands_of_years():

@@ -181,7 +181,7 @@ class Cluster:
     def answer(self):
         waited_for = set(handable(self.now).values_list("node__name", flat=True))
         for node in sorted(self.alive & waited_for):
-            for command in fleet.lease_commands(node, self.now):
+            for command in fleet.lease_commands([node], self.now).get(node, []):
                 self.do(node, command)
 
     def do(self, node, command):

@@ -1,16 +1,18 @@
 import http.client
+import json
 import socket
 import threading
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
+from controlplane.events.streams import Refusal
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import commands as fleet_commands
 from controlplane.fleet.models import Command
-from controlplane.ingest import board, endpoints
+from controlplane.ingest import board, endpoints, leasing
 from tests.events.factories import beat, hello
 from tests.patience import within
 
@@ -191,3 +193,33 @@ def test_polls_of_a_node_are_bounded_and_one_whose_token_is_revoked_gets_nothing
     assert answers[0].status == 401
     sent.refresh_from_db()
     assert sent.lease_count == 0
+
+
+def test_polls_that_wake_together_are_served_by_few_commits(server, enrol, monkeypatch):
+    """A commit costs a flush to disk: one for each node of a large attempt would be seconds."""
+    asked, lease = [], fleet.lease_commands
+    monkeypatch.setattr(fleet, "lease_commands", lambda nodes, now: asked.append(len(nodes)) or lease(nodes, now))
+    links = {}
+    for node in (f"n{n:03}" for n in range(60)):
+        links[node] = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        links[node].request("GET", "/api/v1/commands?wait_s=25", headers={"Authorization": f"Bearer {enrol(node)}"})
+    with transaction.atomic():
+        sent = {node: str(send(node, key=node).pk) for node in links}
+    got = {node: json.loads(link.getresponse().read())["commands"] for node, link in links.items()}
+    assert {node: [command["command_id"] for command in given] for node, given in got.items()} == {
+        node: [command_id] for node, command_id in sent.items()
+    }
+    assert sum(asked) == len(links)
+    assert len(asked) < len(links) / 3
+    for link in links.values():
+        link.close()
+
+
+def test_of_the_polls_of_a_node_one_gets_its_command_and_an_unfit_one_leaves_it(server, token):
+    server.post(hello(1), token=token, incarnation="old")
+    server.post(hello(1), token=token, incarnation="new")
+    sent = send()
+    old, first, second = leasing._lease([("n01", "old"), ("n01", "new"), ("n01", "new")])
+    assert (old.refusal, list(old.commands)) == (Refusal.SUPERSEDED, [])
+    assert [command.pk for command in first.commands] == [sent.pk]
+    assert (second.refusal, list(second.commands)) == (None, [])
