@@ -149,7 +149,10 @@ def _with_links(told: Told, person: str, now: datetime) -> Told:
     asked = [one for one in told.asks if one.until > now]
     return replace(
         told, asks=(), acknowledge_url=link("acknowledge", told.subject, LINK_LIFE) if waits else "",
-        links=tuple((one.word, link(one.purpose, one.subject, min(LINK_LIFE, one.until - now))) for one in asked),
+        links=(
+            *((one.word, link(one.purpose, one.subject, min(LINK_LIFE, one.until - now))) for one in asked),
+            *told.links,
+        ),
     )  # fmt: skip
 
 

@@ -67,9 +67,14 @@ def test_what_a_runbook_asks_can_be_answered_from_the_message_until_it_lapses(re
         Ask(word=word, purpose=word.lower(), subject="approval:7", until=after(60)) for word in ("Approve", "Reject")
     ]
     late = Ask(word="Late", purpose="approve", subject="approval:6", until=after(1))
-    world["incident:1"] = Told(subject="incident:1", sentence="Run demo is stopped", asks=(*asks, late))
+    world["incident:1"] = Told(
+        subject="incident:1",
+        sentence="Run demo is stopped",
+        asks=(*asks, late),
+        links=(("Take it back", "https://page"),),
+    )
     sending.send(message.pk, at(5))
-    assert [word for word, _ in receiver.json()["subjects"][0]["links"]] == ["Approve", "Reject"]
+    assert [word for word, _ in receiver.json()["subjects"][0]["links"]] == ["Approve", "Reject", "Take it back"]
     assert re.search(r"^Reject: https://watch\.example\.org/\S+$", receiver.json()["body"], re.MULTILINE)
     made = {link.purpose: (link.expires_at, link.person) for link in ActLink.objects.all()}
     assert made == {

@@ -5,14 +5,15 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from django.conf import settings
 
 from controlplane.access.models import Role
 from controlplane.incidents import actions as incidents
 from controlplane.incidents.models import Incident, Silence
 from controlplane.notify import actions, planning
 from controlplane.notify.models import DeadMan, Rule, Transport, Window
-from controlplane.runbooks import approvals
-from controlplane.runbooks.models import Execution
+from controlplane.runbooks import answering, approvals, wide_undo
+from controlplane.runbooks.models import Execution, StepRun
 from controlplane.web.read import telling
 from tests.web.world import build, person
 
@@ -149,6 +150,24 @@ def test_an_incident_page_says_why_nobody_was_told(admin):
     actions.call(f"incident:{past.pk}", **call)
     planning.plan(past.opened_at)
     assert "No rule wanted this call." in admin.get(path).content.decode()
+
+
+def test_a_message_leads_to_where_what_was_done_is_taken_back_or_what_is_asked_is_answered(admin, monkeypatch):
+    world = build()
+    links = lambda: telling.incident(f"incident:{world.incident.pk}", world.now).links  # noqa: E731
+    page = f"{settings.BASE_URL}/executions/{world.execution.pk}/"
+    steps = list(world.execution.steps.all())
+    world.execution.steps.all().delete()
+    assert links() == ()
+    StepRun.objects.bulk_create(steps)
+    assert links() == (("Take it back", f"{page}#take-back"),)
+    assert 'id="take-back"' in admin.get(page).content.decode()
+    monkeypatch.setattr(wide_undo, "nodes", lambda *_: ["n01"])
+    monkeypatch.setattr(wide_undo, "is_wide", lambda *_: True)
+    wide_undo.agree(Execution.objects.get(pk=world.execution.pk), "ben", world.now)
+    assert links() == (("Agree to take it back, or not", f"{page}#take-back"),)
+    monkeypatch.setattr(answering, "question", lambda _: "which?")
+    assert links() == (("Answer", f"{page}#approval"),)
 
 
 def test_a_message_says_what_the_page_of_the_incident_says(admin):

@@ -29,7 +29,8 @@ class Ask:
 class Told:
     """One subject as it stands when the message is sent; `over` when nobody is needed any more.
 
-    `asks` are what its links may do besides acknowledging; `links` are the addresses, each behind its word.
+    `asks` are what its links may do besides acknowledging; `links` are the addresses, each behind its word:
+    of pages where a person decides, and, once it is sent, those that were made of `asks`.
     """
 
     subject: str

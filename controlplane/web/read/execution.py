@@ -70,15 +70,21 @@ def _acts(execution: Execution, may: May) -> list[Button]:
 
 def _undo(execution: Execution, runbook: Runbook, rows: Sequence[StepRun], may: May) -> dict[str, Any]:
     """Read what could be taken back, last step first; empty where nothing can."""
+    lines = undoable(execution, runbook, rows)
+    return {"lines": lines, "button": buttons.undo(execution, may)} if lines else {}
+
+
+def undoable(execution: Execution, runbook: Runbook, rows: Sequence[StepRun]) -> list[str]:
+    """Say what could be taken back, last step first; empty where nothing can."""
     if execution.state not in UNDOABLE:
-        return {}
+        return []
     begun = {row.index for row in rows if not row.undo}
     lines = [
         f"{words_of.spoken(spec.name)}: {registry.action(spec.undo).about}"
         for index, spec in enumerate(runbook.steps)
         if index in begun and spec.undo
     ]
-    return {"lines": lines[::-1], "button": buttons.undo(execution, may)} if lines else {}
+    return lines[::-1]
 
 
 def _second(execution: Execution, may: May, now: datetime, viewer: str) -> dict[str, Any]:
