@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from controlplane.access.models import ActLink
+from controlplane.access.models import ActLink, SignInLink
 from controlplane.access.secrets import digest, new_token
 from controlplane.domain.errors import Invalid, NotFound
 
@@ -88,6 +88,12 @@ def revoke(subject: str, now: datetime, *, purpose: str = "") -> int:
 def forget(now: datetime) -> int:
     """Delete what has been dead for a month; returns how many."""
     gone, _ = ActLink.objects.filter(expires_at__lt=now - KEPT).delete()
+    return gone
+
+
+def forget_sign_in(now: datetime, keep: timedelta) -> int:
+    """Delete sign-in links that were over before `now - keep`; returns how many."""
+    gone, _ = SignInLink.objects.filter(expires_at__lt=now - keep).delete()
     return gone
 
 

@@ -38,6 +38,11 @@ def persons_behind(execution: Execution) -> int:
     return len(newest.answers) if newest else int(bool(execution.approved_by))
 
 
+def living() -> list[int]:
+    """Return the numbers of all executions that have not ended."""
+    return list(Execution.objects.filter(state__in=UNFINISHED).values_list("pk", flat=True))
+
+
 def due(now: datetime) -> QuerySet[Execution]:
     """Return the executions whose time to look again has come, the longest overdue first."""
     ready = Q(wake_at=None) | Q(wake_at__lte=now)

@@ -52,6 +52,7 @@ ALLOWED_HOSTS = [name.strip() for name in ENV.middlewatch_allowed_hosts.split(",
 BASE_URL = ENV.middlewatch_base_url
 EVENT_RETENTION_DAYS = ENV.middlewatch_event_retention_days
 MESSAGE_RETENTION_DAYS = ENV.middlewatch_message_retention_days
+COMMAND_RETENTION_DAYS = ENV.middlewatch_command_retention_days
 RUNBOOK_FOLDERS = [part.strip() for part in ENV.middlewatch_runbooks.split(",") if part.strip()]
 RUNBOOK_ACTIONS = [part.strip() for part in ENV.middlewatch_actions.split(",") if part.strip()]
 NOTIFY_ALLOW = [part.strip() for part in ENV.middlewatch_notify_allow.split(",") if part.strip()]

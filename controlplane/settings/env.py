@@ -117,6 +117,12 @@ class Environment(BaseSettings):
         le=MOST_RETENTION_DAYS,
         description="Days that it is kept who was told of what, once that is over.",
     )
+    middlewatch_command_retention_days: int = Field(
+        default=90,
+        ge=1,
+        le=MOST_RETENTION_DAYS,
+        description="Days that ended commands to agents and sign-in links that are over are kept.",
+    )
     middlewatch_runbooks: str = Field(
         default="",
         description="Comma-separated folders with runbook files of your own, beside those that are shipped.",

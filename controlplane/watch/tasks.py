@@ -21,13 +21,14 @@ from psycopg.errors import IdleInTransactionSessionTimeout
 from controlplane.access import links
 from controlplane.events import partitions
 from controlplane.fleet import actions as fleet
+from controlplane.fleet import pruning as commands
 from controlplane.notify import deadman as dead_men
 from controlplane.notify import pruning
 from controlplane.notify.sender import sender
 from controlplane.quarantine import reconcile as reconciliation
 from controlplane.runbooks import actions as runbooks
 from controlplane.runbooks import starting
-from controlplane.runbooks.queries import due
+from controlplane.runbooks.queries import due, living
 from controlplane.runs.book import Book
 from controlplane.runs.leases import Look
 from controlplane.runs.machines import fleet_hold
@@ -145,4 +146,7 @@ def housekeeping() -> None:
     fleet.forget_old(now)
     runbooks.withdraw_idle(now)
     links.forget(now)
+    keep = timedelta(days=settings.COMMAND_RETENTION_DAYS)
+    links.forget_sign_in(now, keep)
+    commands.prune(now, keep, living=living())
     pruning.prune(now, timedelta(days=settings.MESSAGE_RETENTION_DAYS))

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
-from controlplane.access import actions, queries
+from controlplane.access import actions, links, queries
 from controlplane.access.models import SignInLink
 from controlplane.domain.errors import NotFound
 
@@ -100,3 +100,10 @@ def test_the_command_prints_a_link_that_works(client, person, capsys):
 def test_the_command_says_when_there_is_no_such_person():
     with pytest.raises(CommandError, match="no person named nobody"):
         call_command("signin-link", "nobody")
+
+
+def test_links_that_are_over_are_forgotten_after_their_time(link):
+    link(NOW, life=timedelta(days=1))
+    link(NOW, life=timedelta(days=2))
+    assert links.forget_sign_in(NOW + timedelta(days=31, seconds=1), timedelta(days=30)) == 1
+    assert SignInLink.objects.get().expires_at == NOW + timedelta(days=2)

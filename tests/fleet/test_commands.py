@@ -5,7 +5,7 @@ import pytest
 from django.db import connection
 
 from controlplane.domain.errors import Invalid, NotFound
-from controlplane.fleet import actions, queries
+from controlplane.fleet import actions, pruning, queries
 from controlplane.fleet.commands import HANDED_OUT_AT_ONCE, LEASE, WAITING
 from controlplane.fleet.models import OPEN, Command, CommandState, Node
 
@@ -138,6 +138,21 @@ def test_what_is_about_a_run_is_called_back_though_it_does_not_name_it_or_no_run
     other = actions.send_command("head", "nodes.drain", drain, key="other", execution_id=8, **within)
     assert actions.recall_commands(NOW, run="demo", executions=[7]) == 2
     assert [command.pk for command in leased(NOW)] == [other.pk]
+
+
+def test_ended_commands_are_forgotten_after_their_time_but_not_those_of_executions_that_go_on():
+    for number, more in enumerate(({}, {"execution_id": 7}, {"execution_id": 8})):
+        actions.record_result(send(f"ended {number}", **more).pk, {"state": "succeeded"}, NOW, node="head")
+    held = actions.send_command("head", "job.hold", {"run": "demo"}, key="h", deadline=NOW, now=NOW)
+    actions.record_result(held.pk, {"state": "succeeded"}, NOW, node="head")
+    send("open")
+    keep, left = (
+        timedelta(days=90),
+        Command.objects.order_by("idempotency_key").values_list("idempotency_key", flat=True),
+    )
+    assert pruning.prune(NOW + keep, keep, living=[7]) == 0
+    assert pruning.prune(NOW + keep + timedelta(seconds=1), keep, living=[7]) == 2
+    assert sorted(Command.objects.values_list("idempotency_key", flat=True)) == ["ended 1", "h", "open"]
 
 
 def test_what_is_open_is_found_without_reading_the_commands_of_years():
