@@ -68,7 +68,7 @@ def test_every_detector_stands_with_its_thresholds_their_defaults_units_and_sour
     for detector in DETECTORS:
         assert detector.words in shown
     assert 'name="hang_floor_s"' in shown
-    assert "default 60 · 0.5 to 86400 · methods 1" in shown
+    assert "default 60 · 0.5 to 86400 · docs/thresholds.md, Hang" in shown
 
 
 @pytest.mark.parametrize(

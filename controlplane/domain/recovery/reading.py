@@ -27,7 +27,7 @@ MAX_TITLE = 100
 
 FIELDS: Mapping[str, str] = {
     "runbook": "its id: lower-case words joined by -; the name under which others use it",
-    "code": "the requirement that it fulfils, such as R-01; OPS-1 and the like are free for your own",
+    "code": "a short name for lists and messages, such as R-01; OPS-1 and the like are free for your own",
     "version": f"a whole number from 1 to {MAX_VERSION}; raise it when the meaning changes",
     "title": f"up to {MAX_TITLE} characters, an order: “Restart after a crash”",
     "summary": f"what it does, up to {values.MAX_TEXT} characters",

@@ -5,11 +5,13 @@ import pytest
 
 from controlplane.domain.detection.policy import RunPolicy
 from controlplane.domain.errors import Invalid
+from tests.architecture.sources import ROOT
 
 
-def test_every_setting_tells_its_range_source_and_meaning():
+def test_every_setting_tells_its_range_its_meaning_and_where_a_user_reads_its_reason():
     for told in RunPolicy().describe():
-        assert told["source"].startswith(("methods", "requirements", "signatures"))
+        page, _, section = told["source"].partition(", ")
+        assert f"\n## {section}\n" in (ROOT / page).read_text(), told["name"]
         assert told["words"]
         assert told["default"] is None or told["low"] <= told["default"] <= told["high"]
     assert len(RunPolicy().describe()) == sum(bool(item.metadata) for item in fields(RunPolicy))
