@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from controlplane.domain.diagnosis.classes import class_of
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultReport:
@@ -46,7 +48,7 @@ def table(rows: Sequence[FaultReport]) -> str:
     body = [
         (
             row.kind,
-            row.klass or "nothing",
+            class_of(row.klass).title if row.klass else "nothing",
             _seconds(row.detected_s),
             _seconds(row.decided_s),
             _seconds(row.resumed_s),

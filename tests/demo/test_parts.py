@@ -69,6 +69,10 @@ def test_the_report_spells_class_as_the_wire_does(tmp_path):
     assert (written["goodput"], written["chronicle"]) == (0.5, "# told")
 
 
+def test_the_table_names_a_trouble_as_the_pages_do():
+    assert "lost node" in report.table([row(klass="node_lost")])
+
+
 def test_the_table_says_never_where_nothing_was_found():
     text = report.table([row(klass="", detected_s=None, steps_lost=None, unattended=False)])
     assert "nothing" in text

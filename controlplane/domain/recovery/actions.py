@@ -206,7 +206,7 @@ BUILT_IN: Sequence[Action] = (
         words=Words(
             next="write down what the fault cost",
             doing="writing down what the fault cost",
-            done="Wrote down what the fault cost: {steps} lost steps, {seconds} s.",
+            done="Training goes on; the fault cost {steps} steps and {seconds} s.",
             failed="Could not write down what the fault cost: {why}.",
         ),
     ),

@@ -57,6 +57,7 @@ class Command(BaseCommand):
     def _close(self, world: World, rows: list[report.FaultReport], path: Path | None) -> None:
         world.narrator.chapter("What happened")
         world.narrator.block(report.table(rows))
+        world.narrator.block(f"goodput of the run since its first launch: {100 * world.goodput():.1f} %")
         if path is not None:
             report.write(path, rows, goodput=world.goodput(), chronicle=world.chronicle())
             world.narrator.say(f"report written to {path}")
