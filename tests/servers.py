@@ -18,16 +18,22 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
 
+from controlplane.embedded import prepared
 from controlplane.embedded.group import Group
 from controlplane.embedded.home import Home
 from controlplane.embedded.places import forget
+from controlplane.embedded.plane import ROOT
+from controlplane.embedded.postgres import DATABASE, Fill, initdb
 from controlplane.embedded.servers import Addresses, start_servers
 
 PREFIX = "mw-test-"
+TEMPLATE = "MIDDLEWATCH_TEST_TEMPLATE"
+"""Names the database, migrated and used by nobody, that each worker's own is a copy of."""
 
 _running = ExitStack()
 
@@ -70,14 +76,16 @@ def temporary_home() -> Iterator[Path]:
 
 
 @contextmanager
-def private_servers(*, database_url: str = "", redis_url: str = "", durable: bool = False) -> Iterator[Servers]:
+def private_servers(
+    *, database_url: str = "", redis_url: str = "", durable: bool = False, fill: Fill = initdb
+) -> Iterator[Servers]:
     """Start a server for each address that is not given, and stop them afterwards."""
     with ExitStack() as stack:
         home = Home(stack.enter_context(temporary_home()))
         group = Group(lambda _: None)
         stack.callback(group.close)
         given = Addresses(database_url=database_url, redis_url=redis_url)
-        found = start_servers(home, group, given, durable=durable, say=print)
+        found = start_servers(home, group, given, durable=durable, say=print, fill=fill)
         yield Servers(home, found.database_url, found.redis_url, group)
 
 
@@ -88,8 +96,11 @@ def _start() -> None:
         private_servers(
             database_url=os.environ.get("DATABASE_URL", ""),
             redis_url="" if in_worker else os.environ.get("REDIS_URL", ""),
+            fill=partial(prepared.fill, ROOT),
         )
     )
+    if not os.environ.get("DATABASE_URL"):
+        os.environ[TEMPLATE] = DATABASE
     os.environ["DATABASE_URL"] = servers.database_url
     os.environ["REDIS_URL"] = servers.redis_url
     os.environ.setdefault("MIDDLEWATCH_SECRET_KEY", "only-for-tests-" + "x" * 32)

@@ -105,6 +105,11 @@ def wait_until(true: Callable[[], bool], limit_s: float) -> bool:
     return True
 
 
+def server_environment() -> dict[str, str]:
+    """Return the little that a server needs of our environment; no locale, no secrets."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+
+
 def _fed(content: bytes) -> IO[bytes]:
     """Return a file that yields the content and then ends, with no name on disk and no pipe to fill."""
     file = tempfile.TemporaryFile()  # noqa: SIM115

@@ -19,16 +19,17 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from controlplane.embedded import running
+from controlplane.embedded import postgres, prepared, running
 from controlplane.embedded.child import POLL_S, Program
 from controlplane.embedded.errors import CannotStart
 from controlplane.embedded.group import Group, Say, tail
 from controlplane.embedded.home import Home
-from controlplane.embedded.migrate import migrate_if_needed
+from controlplane.embedded.migrate import migrate_if_needed, migrations_digest
 from controlplane.embedded.ports import LOOPBACK, free_port, is_free
 from controlplane.embedded.servers import Addresses, start_servers
 
@@ -48,7 +49,8 @@ class ControlPlane:
     `home` is the data folder. `database_url` and `redis_url` default to the
     variables of that name; where they are empty, private servers are started.
     `port` None means the port of the last start, or any free one.
-    `durable=False` is for tests: faster, and a power cut would lose data.
+    `durable=False` is for tests: faster, and a power cut would lose data. `passing` is for a
+    control plane that is soon gone: it begins with a copy of a database that was migrated before.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class ControlPlane:
         redis_url: str | None = None,
         extra: Mapping[str, str] | None = None,
         durable: bool = True,
+        passing: bool = False,
         say: Say | None = None,
     ) -> None:
         self.home = Home(home)
@@ -72,6 +75,7 @@ class ControlPlane:
         )
         self._extra = dict(extra or {})
         self._durable = durable
+        self._passing = passing
         self._say = say or _say
         self._cleanup = ExitStack()
 
@@ -97,19 +101,29 @@ class ControlPlane:
         self._cleanup.close()
 
     def _start(self) -> None:
-        addresses = start_servers(self.home, self._group, self._given, durable=self._durable, say=self._say)
+        addresses = start_servers(
+            self.home, self._group, self._given, durable=self._durable, say=self._say,
+            fill=partial(prepared.fill, ROOT) if self._passing else postgres.initdb,
+        )  # fmt: skip
         self.database_url, self.redis_url = addresses.database_url, addresses.redis_url
         self.fresh = addresses.fresh
         self.port = self._choose_port()
         self.url = f"http://{_shown(self.host)}:{self.port}"
         self.environment = self._environment()
-        migrate_if_needed(self.home, self.environment, ROOT, fresh=addresses.fresh, own=not self._given.database_url)
+        self._migrate()
         web = self._web()
         for program in (web, self._worker(), self._beat()):
             self._group.start(program)
         self._wait_for_page(web)
         self.home.remember("port", self.port)
         running.publish(self.home, self.environment)
+
+    def _migrate(self) -> None:
+        fresh, own = self.fresh, not self._given.database_url
+        if fresh and own and self._passing:
+            self.home.remember("migrations", migrations_digest(ROOT))
+            fresh = False
+        migrate_if_needed(self.home, self.environment, ROOT, fresh=fresh, own=own)
 
     def pids(self) -> dict[str, int]:
         """Return the process id of each running program by name."""

@@ -30,6 +30,8 @@ USER = DATABASE = "middlewatch"
 MOST_CONNECTIONS = 200
 INITDB_LIMIT_S = 120.0
 READY_LIMIT_S = 120.0  # recovery after a crash replays the write-ahead log first
+Fill = Callable[[Binary, Path, Account | None, str], None]
+"""Makes a cluster with a password in an empty folder of the account's."""
 FAST_AND_LOSSY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
@@ -107,7 +109,25 @@ class Postgres:
         return f"postgresql://{USER}:{quote(self.password)}@{LOOPBACK}:{self.port}/{database}"
 
 
-def prepare(place: Path, account: Account | None, password: str) -> Postgres:
+def initdb(binary: Binary, folder: Path, account: Account | None, password: str) -> None:
+    """Make a new, empty cluster.
+
+    Raises:
+        CannotStart: when PostgreSQL cannot make it.
+    """
+    secret = folder.with_name("postgres.password")
+    try:
+        secret.touch(mode=0o600)
+        secret.write_text(password)
+        if account:
+            os.chown(secret, account.uid, account.gid)
+        _run_initdb([binary.beside("initdb"), "-D", folder, "-U", USER, "-E", "UTF8", "--no-locale",
+                     "--auth=scram-sha-256", f"--pwfile={secret}"], account)  # fmt: skip
+    finally:
+        secret.unlink(missing_ok=True)
+
+
+def prepare(place: Path, account: Account | None, password: str, fill: Fill = initdb) -> Postgres:
     """Make or find the cluster below `place`, and clear away what a killed instance left.
 
     Raises:
@@ -117,7 +137,7 @@ def prepare(place: Path, account: Account | None, password: str) -> Postgres:
     binary = reachable(find_postgres(_major(data)), account)
     fresh = _major(data) is None
     if fresh:
-        _initdb(binary, data, account, password)
+        _make(binary, data, account, password, fill)
     end_orphans(data.resolve(), frozenset({"postgres"}))
     (data / "postmaster.pid").unlink(missing_ok=True)
     return Postgres(binary, account, data, password, free_port(), fresh)
@@ -131,20 +151,12 @@ def _major(data: Path) -> int | None:
         return None
 
 
-def _initdb(binary: Binary, data: Path, account: Account | None, password: str) -> None:
-    """Create the cluster beside its final place, so that a killed start leaves no half one there."""
-    half, secret = data.with_name("postgres.new"), data.with_name("postgres.password")
+def _make(binary: Binary, data: Path, account: Account | None, password: str, fill: Fill) -> None:
+    """Make the cluster beside its final place, so that a killed start leaves no half one there."""
+    half = data.with_name("postgres.new")
     shutil.rmtree(half, ignore_errors=True)
     owned_folder(half, account)
-    try:
-        secret.touch(mode=0o600)
-        secret.write_text(password)
-        if account:
-            os.chown(secret, account.uid, account.gid)
-        _run_initdb([binary.beside("initdb"), "-D", half, "-U", USER, "-E", "UTF8", "--no-locale",
-                     "--auth=scram-sha-256", f"--pwfile={secret}"], account)  # fmt: skip
-    finally:
-        secret.unlink(missing_ok=True)
+    fill(binary, half, account, password)
     half.rename(data)
 
 

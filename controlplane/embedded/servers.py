@@ -4,7 +4,6 @@ An address given from outside (DATABASE_URL, REDIS_URL) means that the server
 is somebody else's: nothing is started in its place.
 """
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Protocol, Self
 
 from controlplane.embedded import postgres, valkey
 from controlplane.embedded.accounts import server_account
-from controlplane.embedded.child import Program
+from controlplane.embedded.child import Program, server_environment
 from controlplane.embedded.errors import CannotStart
 from controlplane.embedded.group import Group, Say, tail
 from controlplane.embedded.home import Home
@@ -56,10 +55,13 @@ class Server(Protocol):
         """Wait until it serves, or raise CannotStart."""
 
 
-def start_servers(home: Home, group: Group, given: Addresses, *, durable: bool, say: Say) -> Addresses:
+def start_servers(
+    home: Home, group: Group, given: Addresses, *, durable: bool, say: Say, fill: postgres.Fill = postgres.initdb
+) -> Addresses:
     """Start what `given` has no address for; return all addresses.
 
     The two servers start side by side, since each spends most of that time waiting.
+    `fill` makes a cluster where there is none.
 
     Raises:
         CannotStart: when a server does not come up.
@@ -73,18 +75,13 @@ def start_servers(home: Home, group: Group, given: Addresses, *, durable: bool, 
     if not given.redis_url:
         redis = start(valkey.prepare(place, account, home.secret("valkey_password")))
     if not given.database_url:
-        cluster = postgres.prepare(place, account, home.secret("postgres_password"))
+        cluster = postgres.prepare(place, account, home.secret("postgres_password"), fill)
         fresh, database = cluster.fresh, start(cluster)
     return Addresses(
         database_url=database.wait(say) if database else given.database_url,
         redis_url=redis.wait(say) if redis else given.redis_url,
         fresh=fresh,
     )
-
-
-def server_environment() -> dict[str, str]:
-    """Return the little that a server needs of our environment; no locale, no secrets."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 
 class _Starting:

@@ -16,6 +16,8 @@ def live_plane() -> Iterator[ControlPlane]:
     """A whole control plane with servers of its own: web, worker and beat as real processes."""
     with (
         temporary_home() as home,
-        ControlPlane(home, database_url="", redis_url="", durable=False, say=print, extra=OUTSIDE) as plane,
+        ControlPlane(
+            home, database_url="", redis_url="", durable=False, passing=True, say=print, extra=OUTSIDE
+        ) as plane,
     ):
         yield plane

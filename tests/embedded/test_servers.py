@@ -2,18 +2,20 @@ import os
 import signal
 import stat
 from contextlib import contextmanager
+from functools import partial
 
 import psutil
 import psycopg
 import pytest
 import redis
 
-from controlplane.embedded import postgres, valkey
+from controlplane.embedded import postgres, prepared, valkey
 from controlplane.embedded.child import wait_until
 from controlplane.embedded.errors import CannotStart
 from controlplane.embedded.group import Group
 from controlplane.embedded.home import Home
 from controlplane.embedded.orphans import end_orphans
+from controlplane.embedded.plane import ROOT
 from controlplane.embedded.servers import Addresses, start_servers
 from tests.servers import private_servers, temporary_home
 
@@ -36,14 +38,14 @@ def start(home):
 
 
 @contextmanager
-def starts_in(home):
+def starts_in(home, **how):
     groups = []
 
     def starting(said=None):
         group = Group(lambda _: None)
         groups.append(group)
         say = (said if said is not None else []).append
-        return group, start_servers(home, group, NONE_GIVEN, durable=True, say=say)
+        return group, start_servers(home, group, NONE_GIVEN, durable=True, say=say, **how)
 
     yield starting
     for group in groups:
@@ -153,6 +155,17 @@ def test_a_half_made_cluster_is_made_anew(start, home):
     assert found.fresh
     with psycopg.connect(found.database_url) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_copy_of_a_prepared_cluster_is_migrated_and_opens_to_its_own_password_alone(home):
+    with starts_in(home, fill=partial(prepared.fill, ROOT)) as starting:
+        _, found = starting()
+        assert found.fresh
+        with psycopg.connect(found.database_url) as connection:
+            assert connection.execute("SELECT count(*) FROM runs_run").fetchone() == (0,)
+        for password in ("", "another"):
+            with pytest.raises(psycopg.OperationalError, match="password"):
+                psycopg.connect(found.database_url, password=password)
 
 
 def test_data_of_another_major_version_are_refused_with_the_version_named(home):
