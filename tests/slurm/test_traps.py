@@ -10,6 +10,8 @@ from controlplane.demo.slurm_lab import SlurmLab
 from tests.agent.launcher.stage import SLEEP, Cluster, kill, wait_for
 from tests.slurm.conftest import HEAD
 
+PICTURE = ["squeue", "scontrol"]
+"""One look at jobs and nodes."""
 SAVES = """
 import os, pathlib, time
 node = pathlib.Path(os.environ["MIDDLEWATCH_SOCKET"]).parent
@@ -32,6 +34,15 @@ def node(lab: SlurmLab, name: str) -> str:
     return lab.tool("scontrol", "-o", "show", "node", name)
 
 
+@pytest.fixture
+def asked(site, monkeypatch):
+    """The tools of Slurm that the launcher calls, in their order: each is a process while everybody waits."""
+    tools, names = site.launcher._site.tools, []
+    run = tools._run
+    monkeypatch.setattr(tools, "_run", lambda name, *arguments: names.append(name) or run(name, *arguments))
+    return names
+
+
 class TestCancelled:
     def test_by_a_person_is_told_so_that_nobody_restarts_it(self, site, lab):
         site.start()
@@ -43,9 +54,14 @@ class TestCancelled:
         told = [event["data"] for event in site.context.of("scheduler.job")]
         assert (told[-1]["state"], told[-1]["by"]) == ("CANCELLED", "somebody outside Middlewatch")
 
-    def test_by_us_is_told_as_ours(self, site):
+    def test_by_us_is_told_as_ours_and_slurm_is_asked_for_nothing_twice(self, site, asked):
         site.start()
+        site.pid(0), site.pid(1)
+        del asked[:]
         site.stop()
+        assert asked[:2] == ["squeue", "scancel"]
+        assert asked[-3:] == ["squeue", *PICTURE]
+        assert "sacct" not in asked
         assert site.exited()["data"]["by"] == "middlewatch"
         told = [event["data"] for event in site.context.of("scheduler.job")]
         assert (told[-1]["state"], told[-1]["by"]) == ("CANCELLED", "middlewatch")
@@ -210,12 +226,14 @@ class TestSubmission:
         wait_for(lambda: site.living() == [])
         assert lab.tool("squeue", "-h").splitlines() == []
 
-    def test_a_restart_is_a_new_job_that_no_hold_off_delays(self, site, lab):
+    def test_a_restart_is_a_new_job_that_one_look_precedes_and_no_hold_off_delays(self, site, lab, asked):
         site.start(nodes=("n1",))
         kill(site.pid(0))
         site.exited()
         assert "Requeue=0" in lab.tool("scontrol", "-o", "show", "job", job(site))
+        del asked[:]
         assert site.start(2, ("n1",)).state == "succeeded"
+        assert asked[: asked.index("sbatch")] == PICTURE
         assert site.pid(0, attempt=2)
         told = lab.tool("scontrol", "-o", "show", "job", job(site))
         times = dict(part.split("=", 1) for part in told.split() if "Time=" in part)

@@ -1,5 +1,7 @@
 """What is understood of Slurm's words without a Slurm."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,12 @@ def test_each_rank_finds_its_place_in_the_order_of_the_attempt(settings, record)
     assert order.rank_of("n01", 0)[0].world_size == 2
 
 
+def test_a_rank_on_its_way_imports_nothing_that_only_the_agent_needs():
+    heavy = "{'middlewatch_wire', 'middlewatch_agent.launcher.processes', 'asyncio', 'logging'}"
+    look = f"import middlewatch_agent.launcher.slurm.task, sys; print({heavy} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", look], capture_output=True, check=True).stdout.strip() == b"set()"
+
+
 def test_an_empty_queue_that_comes_with_an_error_is_no_answer(tmp_path):
     (tmp_path / "squeue").write_text("""#!/bin/sh\necho '{"errors": [{"error": "Unspecified error"}], "jobs": []}'\n""")
     (tmp_path / "squeue").chmod(0o755)
@@ -221,6 +229,21 @@ def test_a_silent_controller_leaves_the_picture_and_a_minute_later_counts_as_not
     assert world.reader()["ok"]
     monkeypatch.setattr("middlewatch_agent.launcher.slurm.world.BLIND_S", 0.0)
     assert not world.reader()["ok"]
+
+
+def test_a_picture_taken_for_an_act_is_shown_by_the_next_look_unless_something_was_done_since():
+    tools = StandInTools()
+    world = World(tools, poll_s=1)
+    assert world.look(1_000)
+    world.renew()
+    tools.answering = False
+    assert world.look(1_100)
+    assert not world.look(1_200)
+    tools.answering = True
+    world.renew()
+    world.hurry()
+    tools.answering = False
+    assert not world.look(1_300)
 
 
 def test_a_job_counts_as_forgotten_only_when_answers_have_lacked_it_for_ten_seconds():

@@ -17,14 +17,8 @@ from typing import Any
 from middlewatch_agent.launcher import plan, processes, repeats, scanning, tidy
 from middlewatch_agent.launcher.base import RefusedError, Report, Started, StartError, StartRequest, Stopped
 from middlewatch_agent.launcher.config import LauncherConfig
-from middlewatch_agent.launcher.records import (
-    AttemptRecord,
-    RankEnd,
-    Records,
-    has_status,
-    rank_end,
-    was_claimed,
-)
+from middlewatch_agent.launcher.rank_ends import RankEnd, has_status, rank_end, was_claimed
+from middlewatch_agent.launcher.records import AttemptRecord, Records
 from middlewatch_agent.launcher.spawn import Spawner
 
 START_GRACE_MS = 10_000

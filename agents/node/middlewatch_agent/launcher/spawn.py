@@ -50,8 +50,9 @@ def order(config: LauncherConfig, record: AttemptRecord, rank: RankRecord) -> Or
 
 
 def shim_command(order: Order) -> list[str]:
-    """What starts the shim of a rank."""
-    return [sys.executable, "-m", shim.__name__, "--status", order.status, "--log", order.log, "--", *order.command]
+    """What starts the shim of a rank: as a file and without site packages, for which it would wait and has no use."""
+    python = [sys.executable, "-I", "-S", str(shim.__file__)]
+    return [*python, "--status", order.status, "--log", order.log, "--", *order.command]
 
 
 class Spawner:

@@ -43,12 +43,20 @@ class SlurmLauncher:
         with self._lock:
             newest = self._site.records.newest(request.run)
             record = repeats.forestalled(newest, request) or repeats.again(newest, request)
-            record = record or self._new(request, now_ms=now_ms)
-            if record.state == "starting":
-                self._submit(record)
-            self._site.world.hurry()
+            if record is None or record.state == "starting":
+                record = self._begin(record, request, now_ms=now_ms)
             elsewhere = tuple(record.nodes) if record.nodes != list(request.nodes) else ()
             return Started(job_id=record.job_id, world_size=record.world_size, nodes=elsewhere)
+
+    def _begin(self, record: AttemptRecord | None, request: StartRequest, *, now_ms: int) -> AttemptRecord:
+        """Submit an attempt; `record` is what an earlier try has left of it."""
+        starting.known(self._site.world.renew)
+        try:
+            record = record or self._new(request, now_ms=now_ms)
+            self._submit(record)
+        finally:
+            self._site.world.hurry()
+        return record
 
     def _new(self, request: StartRequest, *, now_ms: int) -> AttemptRecord:
         excluded = self._waiting.excluded(request.run)
@@ -64,18 +72,31 @@ class SlurmLauncher:
     def stop(self, run: str, attempt: int, *, grace_s: float | None) -> Stopped:
         """Ask, then force every process of an attempt to end, fence the nodes that cannot tell, and prove the rest."""
         grace = self._site.config.run(run).grace_s if grace_s is None else grace_s
-        with self._lock:
-            names = self._ask_to_stop(run, attempt)
-        why = f"fenced: attempt {attempt} of run {run} could not be ended here"
         try:
-            fenced = self._stopper.end(lambda job: self._site.is_of(job, run, attempt), grace, why)
-            fenced += nodes.fence_lost(self._site.tools, set(names) - set(fenced), why)
-            survivors = self._end_here(run, attempt)
-            fenced = self._give_back(fenced, {process.node for process in survivors}, why)
+            survivors, fenced = self._end(run, attempt, grace)
         except (UnknownError, ToolError) as error:
+            self._site.world.hurry()
             raise StartError(f"nobody knows whether attempt {attempt} of run {run} has ended: {error}") from error
-        self._site.world.hurry()
         return Stopped(survivors=tuple(process.describe() for process in survivors), fenced=tuple(fenced))
+
+    def _end(self, run: str, attempt: int, grace_s: float) -> tuple[list[processes.RankProcess], list[str]]:
+        """End an attempt; give what lives on, and the nodes that could not tell."""
+        tools, world = self._site.tools, self._site.world
+        why = f"fenced: attempt {attempt} of run {run} could not be ended here"
+        seen: list[Job] = []
+        try:
+            seen = tools.jobs()
+        finally:  # what we mean counts, whether Slurm answers or not
+            with self._lock:
+                names = self._ask_to_stop(run, attempt, seen)
+        fenced = self._stopper.end(seen, lambda job: self._site.is_of(job, run, attempt), grace_s, why)
+        world.renew()
+        fenced += nodes.fence_lost(tools, world.nodes, set(names) - set(fenced), why)
+        survivors = self._end_here(run, attempt)
+        if fenced:
+            fenced = self._give_back(fenced, {process.node for process in survivors}, why)
+            world.hurry()
+        return survivors, fenced
 
     def _end_here(self, run: str, attempt: int) -> list[processes.RankProcess]:
         """End what Slurm has lost sight of, where this machine is the node."""
@@ -83,15 +104,13 @@ class SlurmLauncher:
         return processes.end(lambda: processes.of_run(run, sockets, attempt), 0.0)
 
     def _give_back(self, fenced: list[str], inhabited: set[str], why: str) -> list[str]:
-        if not fenced:
-            return []
         tools = self._site.tools
         empty = [name for name in nodes.of_this_host(tools, fenced) if name not in inhabited]
         kept = nodes.give_back(tools, empty, why)
         return [name for name in fenced if name in kept or name not in empty]
 
-    def _ask_to_stop(self, run: str, attempt: int) -> list[str]:
-        """Write the intent down, and give the nodes of the attempt."""
+    def _ask_to_stop(self, run: str, attempt: int, seen: Sequence[Job]) -> list[str]:
+        """Write the intent down, hold what waits among the jobs `seen`, and give the nodes of the attempt."""
         record = self._site.records.newest(run)
         if record is None or (record.attempt < attempt and record.exited_told):
             self._site.records.save(repeats.never_started(run, attempt))
@@ -100,7 +119,7 @@ class SlurmLauncher:
         if record.state != "ended" and not self._is_over(record):
             record.stop_asked = True
             self._site.records.save(record)
-            self._waiting.pause(run)
+            self._waiting.pause(run, {job.job_id: job for job in seen})
         return record.nodes
 
     def _is_over(self, record: AttemptRecord) -> bool:
@@ -177,7 +196,7 @@ class SlurmLauncher:
         due = [repeats.started(record, self.scheduler)] if begun and not record.started_told else []
         if not self._has_ended(record, job, now_ms):
             return due
-        data = ends.exited(record, job, self._by(job))
+        data = ends.exited(record, job, self._by(record, job))
         return [*due, Report(kind="attempt.exited", run=record.run, attempt=record.attempt, data=data)]
 
     def _has_ended(self, record: AttemptRecord, job: Job | None, now_ms: int) -> bool:
@@ -186,8 +205,9 @@ class SlurmLauncher:
             return not job.active
         return bool(record.why) or self._site.world.forgotten(record.job, now_ms)
 
-    def _by(self, job: Job | None) -> str:
-        if job is None or job.state != ends.CANCELLED:
+    def _by(self, record: AttemptRecord, job: Job | None) -> str:
+        """Who cancelled a job that we did not end: the accounts may take seconds to tell."""
+        if job is None or job.state != ends.CANCELLED or record.stop_asked:
             return ""
         if job.job_id not in self._cancelled_by:
             self._cancelled_by[job.job_id] = self._site.tools.cancelled_by(job.job_id)
@@ -208,7 +228,7 @@ class SlurmLauncher:
         for record in self._site.newest():
             job, queue = self._site.job_of(record), self._waiting.queued(record.run)
             if job is not None and (job.active or not record.exited_told):
-                yield from states.of_attempt(record, job, self._by(job), len(queue), now_ms)
+                yield from states.of_attempt(record, job, self._by(record, job), len(queue), now_ms)
             for waits in queue:
                 yield from states.of_successor(record.run, waits, now_ms)
 

@@ -5,7 +5,7 @@ The reason of a drain is its only owner mark in Slurm, so ours begin with our na
 
 import socket
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from middlewatch_agent.launcher.slurm.tools import Tools
@@ -37,9 +37,9 @@ def fence(tools: Tools, name: str, why: str) -> None:
     tools.update_node(name, "drain", reason)
 
 
-def fence_lost(tools: Tools, names: Collection[str], why: str) -> list[str]:
-    """Fence those that Slurm lost: it calls their job ended without having seen the end of its processes."""
-    lost = [node for node in tools.nodes() if node.name in names and (node.state == "down" or not node.answers)]
+def fence_lost(tools: Tools, known: Mapping[str, Node], names: Collection[str], why: str) -> list[str]:
+    """Fence those of the `known` that Slurm lost: it calls their job ended without having seen its processes end."""
+    lost = [node for node in known.values() if node.name in names and (node.state == "down" or not node.answers)]
     for node in lost:
         fence(tools, node.name, why)
     return [node.name for node in lost]

@@ -1,4 +1,7 @@
-"""Submit an attempt once: the intent is written first, and the job is looked for by its mark before it is submitted."""
+"""Submit an attempt once: the intent is written first, and the job is looked for by its mark before it is submitted.
+
+What Slurm has is taken from the world's picture, which its caller has just renewed.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -22,7 +25,7 @@ def known(look: Callable[[], T]) -> T:
 
 
 def lay_out(site: Site, request: StartRequest, exclude: Sequence[str], *, now_ms: int) -> AttemptRecord:
-    """Plan an attempt that may begin. Raises RefusedError or StartError."""
+    """Plan an attempt that may begin. Raises RefusedError."""
     record = plan.attempt_record(site.config, request, now_ms=now_ms)
     record.exclude = sorted({*request.exclude, *exclude} - {*request.nodes})
     record.master_port = script.port(site.config.slurm, site.mark(request.run, request.attempt))
@@ -36,7 +39,7 @@ def submit(site: Site, record: AttemptRecord) -> None:
     """Submit the job, or take up the one that an earlier try has left. Raises StartError."""
     mark = site.mark(record.run, record.attempt)
     try:
-        found = [job for job in site.tools.jobs() if job.comment == mark]
+        found = [job for job in site.world.jobs.values() if job.comment == mark]
         record.job = found[0].job_id if found else site.submit(record.run, _job(site, record, mark))
     except UnknownError as error:
         give_up(site, record, f"Slurm gave no answer ({error}); if the job appears, it is cancelled")
@@ -55,7 +58,7 @@ def give_up(site: Site, record: AttemptRecord, why: str) -> None:
 
 def _address(site: Site, names: Sequence[str]) -> str:
     """Give the address of rank 0's node; refuse nodes for which the job would wait in the queue."""
-    there = {node.name: node for node in known(site.tools.nodes)}
+    there = site.world.nodes
     for name in names:
         if name not in there:
             raise RefusedError(f"nodes: Slurm does not know {name}")
@@ -66,7 +69,7 @@ def _address(site: Site, names: Sequence[str]) -> str:
 
 def _refuse_beside_another(site: Site, run: str) -> None:
     """Refuse a second attempt beside a living one, also of a launcher whose place this one has taken."""
-    for job in known(site.tools.jobs):
+    for job in site.world.jobs.values():
         attempt = script.attempt_of(job.comment, run)
         if job.active and attempt:
             raise RefusedError(f"attempt {attempt} of run {run} still lives as job {job.job_id}, {job.state}")

@@ -13,7 +13,7 @@ back, where Slurm itself uses it only once it answers.
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from middlewatch_agent.launcher.slurm.nodes import fence
 from middlewatch_agent.launcher.slurm.tools import ToolError, Tools, UnknownError
@@ -35,9 +35,9 @@ class Stopper:
         self._fence_s = fence_s
         self._fence_most = fence_most
 
-    def end(self, is_of: Test, grace_s: float, why: str) -> list[str]:
-        """End every job of an attempt, whoever submitted it; give the nodes that had to be fenced."""
-        living = self._living(is_of)
+    def end(self, seen: Iterable[Job], is_of: Test, grace_s: float, why: str) -> list[str]:
+        """End every job of an attempt among those `seen` now, whoever submitted it; give the nodes that were fenced."""
+        living = _living(seen, is_of)
         self._ask(living)
         if any(job.state not in (PENDING, COMPLETING) for job in living):
             living = self._until_ended(is_of, grace_s)
@@ -49,12 +49,9 @@ class Stopper:
         left = self._until_ended(is_of, self._fence_s)
         return self._fence(left, is_of, why) if left else []
 
-    def _living(self, is_of: Test) -> list[Job]:
-        return [job for job in self._tools.jobs() if job.active and is_of(job)]
-
     def _until_ended(self, is_of: Test, seconds: float) -> list[Job]:
         deadline = time.monotonic() + seconds
-        while (left := self._living(is_of)) and time.monotonic() < deadline:
+        while (left := _living(self._tools.jobs(), is_of)) and time.monotonic() < deadline:
             time.sleep(LOOK_S)
         return left
 
@@ -85,6 +82,10 @@ class Stopper:
         for name in sorted(names):
             fence(self._tools, name, why)
         return sorted(names)
+
+
+def _living(jobs: Iterable[Job], is_of: Test) -> list[Job]:
+    return [job for job in jobs if job.active and is_of(job)]
 
 
 def _unless_gone(act: Callable[[str], None], job_id: str) -> None:

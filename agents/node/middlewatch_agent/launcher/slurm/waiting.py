@@ -78,18 +78,18 @@ class Waiting:
 
     def make_way(self, run: str) -> None:
         """Let an attempt that was asked for have the nodes of a successor that began without knowing what it is."""
-        self.each(self._begun(run, self._fresh()), self._site.tools.cancel)
+        self.each(self._begun(run, self._site.world.jobs), self._site.tools.cancel)
 
     def follow(self, run: str) -> None:
         """Let the waiting jobs follow a new attempt; what cannot be done now is done at a later look."""
         with suppress(UnknownError, ToolError):
-            self._match(run, self._fresh())
+            self._match(run, self._site.world.jobs)
 
-    def pause(self, run: str) -> None:
+    def pause(self, run: str, jobs: Mapping[str, Job]) -> None:
         """Keep the waiting jobs from beginning until an attempt is started again; one that does begin is cancelled."""
         self._wishes.save(run, replace(self._wishes.of(run), paused=True))
         with suppress(UnknownError, ToolError):
-            self._hold(run, self._queue(run, self._fresh()))
+            self._hold(run, self._queue(run, jobs))
 
     def tend(self, now_ms: int) -> None:
         """Keep every run's queue as it is wanted, and give an order to a successor that may go on."""
@@ -126,7 +126,7 @@ class Waiting:
         if reason == "completed":
             self.each(self.queued(record.run), tools.cancel)
         elif reason in successors.NEVER and not wish.paused:
-            self.pause(record.run)
+            self.pause(record.run, self._site.world.jobs)
 
     def _order(self, before: AttemptRecord, job: Job, now_ms: int) -> bool:
         """Make a job that has begun the run's next attempt; False where Slurm put it on nodes that are not ours."""

@@ -3,6 +3,9 @@
 No answer is no picture: what was known stays, with its age, and nobody is called
 ended because the controller is silent. A job counts as forgotten only when a
 controller that does answer has not known it for a while.
+
+Who acts takes a picture of that moment. It is the newest known one too, so the next look
+need not ask again.
 """
 
 import logging
@@ -39,25 +42,42 @@ class World:
         self._plan_ms = -PLAN_MS
         self._missing: dict[str, int] = {}
         self._lock = threading.Lock()
+        self._asked = self._taken = self._shown = 0
+        """Numbers of the newest picture that was asked for, that was taken, and that `look` has shown."""
         self._answered = time.monotonic()
         self._why = ""
 
     def look(self, now_ms: int) -> bool:
-        """Take a new picture where the last is old; True where this one is new and the controller answered."""
+        """Take a new picture where the last is old; True where there is a new one and the controller answered."""
+        if self._taken > self._shown:
+            return self._show(now_ms)
         with self._lock:
             if self._tried_ms is not None and now_ms - self._tried_ms < self._poll_ms:
                 return False
             self._tried_ms = now_ms
-            try:
-                jobs, nodes = self._tools.jobs(), self._tools.nodes()
-                self._read_plan(now_ms)
-            except (UnknownError, ToolError) as error:
-                self._blind(str(error))
-                return False
-            self.nodes = {node.name: node for node in nodes}
-            self.jobs = {job.job_id: view.unlaunched(job, self.nodes) for job in jobs}
-            self.looked_ms, self._answered, self._why = now_ms, time.monotonic(), ""
-            return True
+        try:
+            self.renew()
+            self._read_plan(now_ms)
+        except (UnknownError, ToolError) as error:
+            self._blind(str(error))
+            return False
+        return self._show(now_ms)
+
+    def renew(self) -> None:
+        """Take a picture of this moment. Raises UnknownError or ToolError; then the last one stays."""
+        with self._lock:
+            self._asked += 1
+            mine = self._asked
+        jobs = self._tools.jobs()
+        nodes = {node.name: node for node in self._tools.nodes()}  # asked last: they tell why a job has ended
+        with self._lock:
+            if mine > self._taken:
+                self.nodes, self.jobs = nodes, {job.job_id: view.unlaunched(job, nodes) for job in jobs}
+                self._taken, self._answered, self._why = mine, time.monotonic(), ""
+
+    def _show(self, now_ms: int) -> bool:
+        self._shown, self.looked_ms = self._taken, now_ms
+        return True
 
     def _read_plan(self, now_ms: int) -> None:
         """Ask for maintenances too, which are planned days ahead, once a minute."""
@@ -66,7 +86,7 @@ class World:
 
     def hurry(self) -> None:
         """Let the next look be a new one: something was just done."""
-        self._tried_ms = None
+        self._tried_ms, self._shown = None, self._taken
 
     def forgotten(self, job_id: str, now_ms: int) -> bool:
         """Whether an answering controller has not known a job for some seconds."""
