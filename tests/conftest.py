@@ -1,10 +1,14 @@
 """What every test may use, and the notice about what could not be tested here."""
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 
 import pytest
+import redis
 from django.db import connection
+
+from controlplane.fleet import hot
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 RERUN_LINES = 25
@@ -55,6 +59,14 @@ def django_db_setup(django_db_setup, django_db_blocker) -> Iterator[None]:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
+
+
+@pytest.fixture(autouse=True)
+def nothing_hot(request: pytest.FixtureRequest) -> None:
+    """A test's rows are rolled back, but Redis would remember what pages read of them."""
+    if request.node.get_closest_marker("django_db") is not None or "db" in request.fixturenames:
+        with contextlib.suppress(redis.RedisError):
+            hot._client().delete(hot.nodes_key(), hot.runs_key())
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

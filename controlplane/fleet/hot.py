@@ -1,12 +1,13 @@
 """Hot state in Redis: when each node was last heard, where each run's last step stands.
 
 Pages ask for this all the time and it changes with every batch, so it is kept
-outside the truth. It can be lost at any moment: what is not there is read from
-PostgreSQL and put back, and while Redis is away PostgreSQL alone answers.
+outside the truth: it tells what arrived, also while nobody has judged that yet. It
+can be lost at any moment: what is not there is read from PostgreSQL and put back,
+and while Redis is away PostgreSQL alone answers.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -20,11 +21,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from controlplane.events import queries as events
+from controlplane.fleet.models import Node
 
 log = logging.getLogger(__name__)
 
-NODES = "mw:hot:nodes"
-RUNS = "mw:hot:runs"
 TIMEOUT_S = 0.5
 
 _SEEN = "SELECT node, max(last_seen_at) FROM events_stream WHERE node = ANY(%s) AND NOT superseded GROUP BY node"
@@ -39,6 +39,16 @@ class HotStep:
     received_at: datetime
 
 
+def nodes_key() -> str:
+    """Return where nodes stand; what another database's control plane keeps beside us says nothing of ours."""
+    return f"mw:hot:{settings.DATABASES['default']['NAME']}:nodes"
+
+
+def runs_key() -> str:
+    """Return where runs stand."""
+    return f"mw:hot:{settings.DATABASES['default']['NAME']}:runs"
+
+
 def encode_seen(now: datetime) -> bytes:
     """Write a time of receipt (milliseconds since the epoch)."""
     return b"%d" % (now.timestamp() * 1000)
@@ -51,12 +61,21 @@ def encode_step(attempt: int | None, step: int, now: datetime) -> bytes:
 
 def node_seen(names: Collection[str]) -> dict[str, datetime]:
     """Return when each node was last heard, by our clock; nodes never heard are left out."""
-    return _through(NODES, list(names), _time, _seen_from_log, encode_seen)
+    return _through(nodes_key(), list(names), _time, _seen_from_log, encode_seen)
+
+
+def heard(nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes as read, each last seen when its last batch arrived; the watch writes that down later."""
+    listed = list(nodes)
+    seen = node_seen([node.name for node in listed])
+    for node in listed:
+        node.last_seen_at = max(filter(None, (node.last_seen_at, seen.get(node.name))), default=None)
+    return listed
 
 
 def run_step(run: str) -> HotStep | None:
     """Return a run's last step."""
-    found = _through(RUNS, [run], _step, _steps_from_log, lambda s: encode_step(s.attempt, s.step, s.received_at))
+    found = _through(runs_key(), [run], _step, _steps_from_log, lambda s: encode_step(s.attempt, s.step, s.received_at))
     return found.get(run)
 
 

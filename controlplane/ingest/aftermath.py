@@ -123,15 +123,16 @@ class Aftermath:
     async def _flush(self) -> None:
         nodes, self._nodes = self._nodes, {}
         runs, self._runs = self._runs, {}
+        of_nodes, of_runs = hot.nodes_key(), hot.runs_key()
         try:
             async with self._redis.pipeline(transaction=False) as pipe:
                 if nodes:
-                    pipe.hset(hot.NODES, mapping=nodes)
+                    pipe.hset(of_nodes, mapping=nodes)
                 if runs:
-                    pipe.hset(hot.RUNS, mapping=runs)
-                pipe.hlen(hot.RUNS)
+                    pipe.hset(of_runs, mapping=runs)
+                pipe.hlen(of_runs)
                 if (await pipe.execute())[-1] > MAX_HOT_RUNS:
-                    await self._redis.delete(hot.RUNS)
+                    await self._redis.delete(of_runs)
         except (RedisError, OSError, TimeoutError) as error:
             log.debug("hot state is away: %s", error)
             self._nodes, self._runs = nodes | self._nodes, runs | self._runs

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def client():
     client = redis.Redis.from_url(settings.REDIS_URL)
-    client.delete(hot.NODES, hot.RUNS)
+    client.delete(hot.nodes_key(), hot.runs_key())
     yield client
-    client.delete(hot.NODES, hot.RUNS)
+    client.delete(hot.nodes_key(), hot.runs_key())
     client.close()
 
 
@@ -30,8 +30,8 @@ def append(*batches, now=NOW):
 
 
 def test_what_redis_knows_is_taken_from_it(client):
-    client.hset(hot.NODES, "n01", hot.encode_seen(NOW))
-    client.hset(hot.RUNS, "demo", hot.encode_step(3, 120, NOW))
+    client.hset(hot.nodes_key(), "n01", hot.encode_seen(NOW))
+    client.hset(hot.runs_key(), "demo", hot.encode_step(3, 120, NOW))
     assert hot.node_seen(["n01", "n02"]) == {"n01": NOW}
     assert hot.run_step("demo") == hot.HotStep(3, 120, NOW)
 
@@ -42,8 +42,8 @@ def test_what_redis_lost_is_read_from_the_log_and_put_back(client):
     append(batch(beat(3)), now=later)
     assert hot.node_seen(["n01", "n02", "n03"]) == {"n01": later, "n02": NOW}
     assert hot.run_step("demo") == hot.HotStep(1, 2, NOW)
-    assert set(client.hkeys(hot.NODES)) == {b"n01", b"n02"}
-    assert client.hexists(hot.RUNS, "demo")
+    assert set(client.hkeys(hot.nodes_key())) == {b"n01", b"n02"}
+    assert client.hexists(hot.runs_key(), "demo")
 
 
 def test_without_redis_the_log_answers_alone_and_soon(monkeypatch):

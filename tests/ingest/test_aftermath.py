@@ -64,10 +64,10 @@ def test_names_of_runs_that_agents_make_up_do_not_fill_redis(monkeypatch):
 
     async def left(names):
         subject = aftermath.Aftermath()
-        await subject._redis.delete(hot.RUNS)
+        await subject._redis.delete(hot.runs_key())
         subject._runs = {f"made up {number}": b"[1,2,3]" for number in range(names)}
         await subject._flush()
-        there = await subject._redis.hlen(hot.RUNS)
+        there = await subject._redis.hlen(hot.runs_key())
         await subject.stop()
         return there
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from controlplane.fleet import hot
 from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks import registry
 from controlplane.runbooks.models import Execution
@@ -57,6 +58,14 @@ def test_a_node_that_contradicting_verdicts_froze_says_so_everywhere_and_what_fr
     assert f"{said} Put it into quarantine, and release it if you trust it" in page("/nodes/n03/")
     quarantine.quarantine("n03", "worn out", [], actor_kind="person", actor="ana", now=world.now, key=None)
     assert "frozen" not in page("/") + page("/nodes/n03/")
+
+
+def test_what_arrived_is_shown_though_nobody_has_judged_it_yet(page, world, monkeypatch):
+    monkeypatch.setattr(hot, "node_seen", lambda _: {"n04": world.now})
+    monkeypatch.setattr(hot, "run_step", lambda _: hot.HotStep(2, 81_475, world.now))
+    assert "silent" not in page("/")
+    assert "was last heard" not in page("/nodes/n04/")
+    assert "step 81\u202f475, " in page("/runs/llama-70b-v3/")
 
 
 def test_an_empty_fleet_says_what_will_appear_and_how(client, db):

@@ -8,6 +8,7 @@ from django.conf import settings
 
 from controlplane.checkpoints.queries import newest_complete
 from controlplane.events.queries import step_series
+from controlplane.fleet import hot
 from controlplane.fleet import queries as nodes
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.incidents.parts import PART
@@ -32,7 +33,7 @@ def state(now: datetime) -> dict[str, Any]:
     opened = list(Incident.objects.filter(state=IncidentState.OPEN).select_related("run"))
     parts = set(Incident.objects.filter(PART, state=IncidentState.OPEN).values_list("pk", flat=True))
     hurt = {one.run_id for one in opened if halts(one)}
-    every = list(nodes.all_nodes())
+    every = hot.heard(nodes.all_nodes())
     cards = [_card(one, now) for one in opened]
     whole = sorted((one for one in cards if one["incident"].pk not in parts), key=_price, reverse=True)
     return {

@@ -6,8 +6,8 @@ from typing import Any
 from controlplane.domain.fleet.reconcile import Verdict
 from controlplane.domain.fleet.scheduling import UNKNOWN
 from controlplane.events import queries as events
+from controlplane.fleet import hot, scheduler
 from controlplane.fleet import queries as fleet
-from controlplane.fleet import scheduler
 from controlplane.fleet.models import Node, SchedulerNode
 from controlplane.incidents.models import Incident
 from controlplane.quarantine import conflicts
@@ -26,8 +26,8 @@ RELEASABLE = "quarantined"
 
 
 def load(name: str) -> Node:
-    """Return the node, or raise `NotFound`."""
-    return fleet.node(name)
+    """Return the node as it was last heard, or raise `NotFound`."""
+    return hot.heard([fleet.node(name)])[0]
 
 
 def state(node: Node, may: May, now: datetime) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from controlplane.checkpoints import queries as checkpoints
 from controlplane.domain.detection.view import RunView
 from controlplane.domain.fleet.scheduling import OLD_AFTER_S
 from controlplane.events.queries import step_series
+from controlplane.fleet import hot, scheduler
 from controlplane.fleet import queries as nodes
-from controlplane.fleet import scheduler
 from controlplane.fleet.models import SchedulerJob
 from controlplane.incidents.models import Incident, IncidentState
 from controlplane.runs import queries as runs
@@ -93,11 +93,18 @@ def _facts(run: Run, attempt: Attempt | None, now: datetime, *, still: bool) -> 
     return [
         ("Attempt", str(attempt.number) if attempt else "–"),
         ("Step", words.number(run.high_water_step)),
+        ("Heard last", _heard(run, now)),
         ("Throughput", f"{words.number(rate)} {series.unit(points)}" if rate is not None else "–"),
         lost,
         ("Spares that fit", words.number(spares)),
         ("Mode", run.mode),
     ]
+
+
+def _heard(run: Run, now: datetime) -> str:
+    """Say which step arrived last and when, also while nobody judges what arrives."""
+    newest = hot.run_step(run.name)
+    return f"step {words.number(newest.step)}, {words.age(newest.received_at, now)}" if newest else "–"
 
 
 def _lost(run: Run) -> str:

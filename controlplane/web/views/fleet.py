@@ -5,6 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from controlplane.fleet import hot
 from controlplane.fleet import queries as nodes
 from controlplane.fleet.models import NodeState
 from controlplane.quarantine import actions, conflicts
@@ -26,7 +27,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 def node_list(request: HttpRequest) -> HttpResponse:
     """List nodes, filtered by state."""
     state, now = request.GET.get("state", ""), clock()
-    every = list(nodes.all_nodes())
+    every = hot.heard(nodes.all_nodes())
     shown = [one for one in every if state not in NodeState.values or one.state == state]
     frozen = conflicts.all_frozen(now)
     cells = [(one, cell(one, now, frozen=one.name in frozen)) for one in shown]
