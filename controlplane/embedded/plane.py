@@ -230,7 +230,7 @@ class ControlPlane:
         )  # fmt: skip
 
     def _beat(self) -> Program:
-        return self._program("beat", "celery", "-A", "controlplane.celery", "beat", "--pidfile", "")
+        return self._program("beat", "celery", "-A", "controlplane.beat", "beat", "--pidfile", "")
 
     def _wait_for_page(self, web: Program) -> None:
         deadline = time.monotonic() + WEB_LIMIT_S

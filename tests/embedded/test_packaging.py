@@ -41,11 +41,11 @@ def test_a_web_service_names_an_application_that_exists(name):
     assert callable(getattr(importlib.import_module(module), attribute))
 
 
-@pytest.mark.parametrize("name", ["worker", "beat"])
-def test_a_celery_service_names_the_application_and_options_that_exist(name):
+@pytest.mark.parametrize(("name", "module"), [("worker", "controlplane.celery"), ("beat", "controlplane.beat")])
+def test_a_celery_service_names_the_application_and_options_that_exist(name, module):
     command = SERVICES[name]["command"]
-    assert command[:3] == ["celery", "-A", "controlplane.celery"]
-    assert importlib.util.find_spec("controlplane.celery")
+    assert command[:3] == ["celery", "-A", module]
+    assert importlib.util.find_spec(module)
     told = subprocess.run(
         [sys.executable, "-m", *command[:4], "--help"], capture_output=True, text=True, check=True, timeout=60, cwd=ROOT
     ).stdout

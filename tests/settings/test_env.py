@@ -91,7 +91,7 @@ def test_development_may_serve_without_a_secret_key():
     require_fit_to_serve(env)
 
 
-@pytest.mark.parametrize("command", [["celery", "-A", "controlplane.celery", "beat", "--pidfile", ""],
+@pytest.mark.parametrize("command", [["celery", "-A", "controlplane.beat", "beat", "--pidfile", ""],
                                      ["celery", "-A", "controlplane.celery", "worker", "--pool", "threads"],
                                      ["uvicorn", "controlplane.asgi:application", "--port", "0"]])  # fmt: skip
 def test_a_serving_process_ends_with_a_readable_message_and_no_traceback(command):
