@@ -28,7 +28,8 @@ _PROCESS = re.compile(r"([\w./-]{1,32})[\[:]([0-9]{1,9})\b")
 _UNIT = re.compile(r"gpc ([0-9]{1,3}), tpc ([0-9]{1,3})")
 _MILD = re.compile(r"\bnon-?fatal\b")
 _DIGIT = re.compile(r"[0-9]")
-_TROUBLE = re.compile(r"error|fail|fatal|panic|timed? ?out|not respond|abort")
+_TROUBLE = re.compile(r"error|fail|fatal|panic(?!\w{0,32}=)|timed? ?out|not respond|abort")
+"""An option of the kernel's command line, which every boot prints, is no panic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

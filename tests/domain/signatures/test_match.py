@@ -45,6 +45,8 @@ def test_a_code_in_no_row_is_unknown_by_its_number():
 def test_a_line_that_looks_like_trouble_is_unknown_and_an_ordinary_one_is_nothing():
     assert match_line(MACHINE, "frobnicator: fatal error 7").unknown == "machine line: frobnicator: fatal error #"
     assert match_line(MACHINE, "usb 1-1: new high-speed device") is None
+    assert match_line(MACHINE, "Kernel command line: quiet panic=1 panic_on_warn=1 psi=1") is None
+    assert match_line(MACHINE, "Kernel panic - not syncing: VFS") is not None
 
 
 def test_a_program_cannot_speak_for_the_driver():
