@@ -19,7 +19,8 @@ class _Touches:
         self.urgent: dict[Topic, set[str]] = {}
         self.later: dict[Topic, set[str]] = {}
 
-    def __call__(self) -> None:
+    def send(self) -> None:
+        """Send what is urgent and note the rest; the transaction is committed by now."""
         publish.publish(self.urgent, now_ms())
         try:
             store.mark_dirty(self.later)
@@ -47,7 +48,7 @@ def _touch(topic: Topic, region: str, *, urgent: bool) -> None:
     touches = waiting or _Touches()
     (touches.urgent if urgent else touches.later).setdefault(topic, set()).add(region)
     if waiting is None:
-        transaction.on_commit(touches, robust=True)
+        transaction.on_commit(touches.send, robust=True)
 
 
 def _waiting() -> _Touches | None:
@@ -55,8 +56,9 @@ def _waiting() -> _Touches | None:
     connection = transaction.get_connection()
     here = set(connection.savepoint_ids)
     for savepoints, hook, *_ in connection.run_on_commit:
-        if isinstance(hook, _Touches) and savepoints == here:
-            return hook
+        touches = getattr(hook, "__self__", None)
+        if isinstance(touches, _Touches) and savepoints == here:
+            return touches
     return None
 
 

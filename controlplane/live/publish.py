@@ -49,6 +49,9 @@ def _publish(topic: Topic, regions: set[str], now_ms: int) -> bool:
         return False
     except NotFound:
         return False
+    except Exception:  # whatever a renderer raises costs only its own topic
+        log.exception("live update of %s could not be rendered", topic)
+        return False
     return True
 
 

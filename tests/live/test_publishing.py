@@ -86,6 +86,21 @@ def test_what_is_not_urgent_waits_for_the_flush_and_is_sent_once(sent):
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_topic_that_cannot_be_rendered_costs_no_other_its_update(sent, monkeypatch, caplog):
+    def broken(subject, regions, since):
+        raise KeyError("gone")
+
+    monkeypatch.setitem(registry._renderers, "incident", broken)
+    with transaction.atomic():
+        for topic, urgent in (("incident:7", True), ("count", True), ("fleet", False), ("incident:8", False)):
+            actions.touch(topic, urgent=urgent)
+    assert [topic for topic, _ in sent] == ["count"]
+    assert actions.flush(NOW_MS) == 2
+    assert sorted(topic for topic, _ in sent) == ["count", "count", "fleet"]
+    assert "incident:7" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_stream_that_no_page_follows_is_ignored(sent):
     actions.touch("node:n01")
     assert sent == []
