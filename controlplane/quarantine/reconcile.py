@@ -18,6 +18,7 @@ from controlplane.fleet import scheduler
 from controlplane.fleet.commands import FINAL
 from controlplane.fleet.models import Command, CommandState, Node, SchedulerNode
 from controlplane.quarantine import actions, queries
+from controlplane.quarantine.models import LedgerEntry
 from controlplane.runs import automation
 from controlplane.runs.book import Book
 from controlplane.runs.models import Attempt, AttemptState, Run
@@ -113,13 +114,21 @@ def _ask(verdict: Verdict, node: Node, row: SchedulerNode, now: datetime) -> boo
     pending = last is not None and last.state not in FINAL
     if not may_ask_again(last.created_at.timestamp() if last else None, now.timestamp(), pending=pending):
         return False
-    for number, (to, kind, args) in enumerate(_requests(verdict, node, row, now), len(before)):
+    first = _next(base, before)
+    for number, (to, kind, args) in enumerate(_requests(verdict, node, row, now), first):
         fleet.send_command(to, kind, args, key=f"{base}{number}", deadline=now + WITHIN, now=now)
     book = Book(now)
     told = words.asked(verdict)
-    actions.note(node.name, told, actor=ACTOR, key=f"{base}{len(before)}", now=now, book=book)
+    actions.note(node.name, told, actor=ACTOR, key=f"{base}{first}", now=now, book=book)
     book.write()
     return True
+
+
+def _next(base: str, sent: Iterable[Command]) -> int:
+    """Number a request behind all that were made; of old ones whose commands are forgotten the notes remain."""
+    noted = LedgerEntry.objects.filter(key__startswith=base).values_list("key", flat=True)
+    keys = [*(command.idempotency_key for command in sent), *(key for key in noted if key is not None)]
+    return 1 + max((int(key.removeprefix(base)) for key in keys), default=-1)
 
 
 def _key(ask: Ask | None, node: Node, row: SchedulerNode) -> str:

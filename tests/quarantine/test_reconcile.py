@@ -8,6 +8,7 @@ from controlplane.chronicle.models import Entry
 from controlplane.domain.fleet.reconcile import AGAIN_AFTER_S
 from controlplane.domain.signals import Signal
 from controlplane.fleet import actions as fleet
+from controlplane.fleet import pruning
 from controlplane.fleet.models import Command, Node
 from controlplane.quarantine import actions as quarantine
 from controlplane.quarantine import queries
@@ -85,6 +86,18 @@ def test_a_drain_that_came_to_nothing_is_asked_for_again_after_ten_minutes(site)
     site.later(1).word("idle")
     assert site.look() == [("drain", "n03")]
     assert len(site.sent()) == 2
+
+
+def test_what_was_asked_long_ago_and_is_forgotten_keeps_nothing_from_being_asked_again(site):
+    site.quarantine()
+    for _ in range(3):
+        site.later(AGAIN_AFTER_S).word("idle")
+        site.look()
+        site.answer("failed")
+    pruning.prune(site.now, timedelta(seconds=AGAIN_AFTER_S + 1), living=[])
+    site.later(AGAIN_AFTER_S).word("idle")
+    assert site.look() == [("drain", "n03")]
+    assert Command.objects.filter(state="pending").exists()
 
 
 def test_a_released_node_gets_its_place_back_and_a_persons_drain_stays(site):
