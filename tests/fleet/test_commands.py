@@ -145,10 +145,12 @@ def test_ended_commands_are_forgotten_after_their_time_but_not_those_of_executio
         actions.record_result(send(f"ended {number}", **more).pk, {"state": "succeeded"}, NOW, node="head")
     held = actions.send_command("head", "job.hold", {"run": "demo"}, key="h", deadline=NOW, now=NOW)
     actions.record_result(held.pk, {"state": "succeeded"}, NOW, node="head")
+    vain = actions.send_command("head", "job.release", {"run": "demo"}, key="i", deadline=NOW, now=NOW)
+    actions.record_result(vain.pk, {"state": "failed"}, NOW, node="head")
     send("open")
     keep = timedelta(days=90)
     assert pruning.prune(NOW + keep, keep, living=[7]) == 0
-    assert pruning.prune(NOW + keep + timedelta(seconds=1), keep, living=[7]) == 2
+    assert pruning.prune(NOW + keep + timedelta(seconds=1), keep, living=[7]) == 3
     assert sorted(Command.objects.values_list("idempotency_key", flat=True)) == ["ended 1", "h", "open"]
 
 
