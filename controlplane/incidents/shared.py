@@ -95,7 +95,7 @@ def _widened(groups: Iterable[Shared], ours: list[Incident], now: datetime, book
         members = [one for one in ours if one.pk in {trouble.number for trouble in group.troubles}]
         fresh = [one for one in members if not is_part(one)]
         parent = next((one.explained_by for one in members if is_part(one)), None)
-        if not fresh:
+        if all(_put_aside(one) for one in fresh):
             continue
         told = parent.findings.filter(key__startswith=KEY).first() if parent else None
         found = record(None, [_finding(group, members, now, told)], now, book=book)
@@ -103,6 +103,12 @@ def _widened(groups: Iterable[Shared], ours: list[Incident], now: datetime, book
         for incident in fresh:
             join(incident, found[0], book)
     return moved
+
+
+def _put_aside(incident: Incident) -> bool:
+    """Say whether a person resolved the whole that it was part of: it opens again only with another part."""
+    whole = Finding.objects.filter(key__startswith=KEY, incident__explained=incident, incident__run=None)
+    return whole.exclude(stage=Stage.CLEARED).filter(incident__state=IncidentState.RESOLVED).exists()
 
 
 def _finding(group: Shared, members: list[Incident], now: datetime, told: Finding | None) -> Judgement:

@@ -92,6 +92,13 @@ def test_the_whole_ends_with_its_last_part_and_the_next_loss_calls_again(run, ot
     assert Call.objects.filter(subject=f"incident:{again.pk}", fresh=True).exists()
 
 
+def test_a_whole_that_a_person_resolved_does_not_open_again_for_the_same_parts(run, other):
+    lost(run, "n1"), lost(other, "n3")
+    (whole,) = settle()
+    actions.resolve_by_hand(fresh(whole), "ana", NOW)
+    assert list(settle(2)) == [whole]
+
+
 @pytest.mark.parametrize(
     ("node", "after", "klass"),
     [("n4", 0, "node_lost"), ("n3", 1000, "node_lost"), ("n3", 0, "gpu_fault")],

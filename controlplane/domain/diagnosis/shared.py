@@ -5,7 +5,7 @@ runs with it is one trouble to people. Only findings that speak of what several 
 share count: a machine's own fault in the same rack is a coincidence.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.domain.diagnosis.inhibit import WINDOW_S
@@ -53,12 +53,20 @@ def shared(troubles: Iterable[Trouble]) -> list[Shared]:
     left = _with_names(sorted(troubles, key=lambda one: (one.began, one.number)))
     found = []
     for part in sorted({part for one in left for part in one.parts}, key=_narrowest):
-        here = [one for one in left if part in one.parts]
-        together = [one for one in here if one.began - here[0].began <= WINDOW_S]
-        if len({one.run for one in together}) > 1:
+        for together in _together([one for one in left if part in one.parts]):
             found.append(Shared(part=part, klass=_klass(part), troubles=tuple(together)))
             left = [one for one in left if one not in together]
     return found
+
+
+def _together(here: Sequence[Trouble]) -> Iterator[Sequence[Trouble]]:
+    """Yield the outages of one part, whose troubles come oldest first; an old one that stands alone hides none."""
+    while here:
+        within = [one for one in here if one.began - here[0].began <= WINDOW_S]
+        several = len({one.run for one in within}) > 1
+        if several:
+            yield within
+        here = here[len(within) if several else 1 :]
 
 
 def _with_names(troubles: list[Trouble]) -> list[Trouble]:
