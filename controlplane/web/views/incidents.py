@@ -18,6 +18,7 @@ from controlplane.web.errors import answer
 from controlplane.web.export import incident_markdown
 from controlplane.web.present import badges
 from controlplane.web.present import chronicle as present
+from controlplane.web.present.words import Badge
 from controlplane.web.read import incident as read
 from controlplane.web.views.common import act, answered, clock, rights
 
@@ -36,7 +37,10 @@ def index(request: HttpRequest) -> HttpResponse:
     if run:
         found = found.filter(run__name=run)
     page = Paginator(found, PAGE_ROWS).get_page(request.GET.get("page"))
-    rows = [(one, badges.of(badges.INCIDENT, one.state), badges.of(badges.SEVERITY, one.severity)) for one in page]
+    rows = [
+        (one, badges.of(badges.INCIDENT, one.state), badges.of(badges.SEVERITY, one.severity), _need(one))
+        for one in page
+    ]
     facts = {
         "nav": "incidents",
         "rows": rows,
@@ -47,6 +51,13 @@ def index(request: HttpRequest) -> HttpResponse:
         "topics": "count",
     }
     return render(request, "web/incidents.html", facts)
+
+
+def _need(incident: Incident) -> Badge | None:
+    """Show who has to act; what is over is not looked into."""
+    if incident.state != IncidentState.OPEN:
+        return None
+    return badges.NEED.get(read.need(incident, read.newest_execution(incident)))
 
 
 @never_cache
