@@ -42,9 +42,12 @@ def test_a_killed_rank_whose_peers_begin_to_end_is_not_waited_for_to_the_end_of_
 def test_a_peer_that_raised_is_not_waited_for_until_it_has_taken_itself_down(cluster):
     cluster.kill_rank(2)
     cluster.rank_says(0, "rank.log", stream="log", text="[W] socket: Connection reset by peer")
+    elsewhere = {"attempt": cluster.attempt, "rank": 0, "about_run": True}
+    cluster.say("n05", "rank.log", stream="log", text="Traceback (most recent call last):", **elsewhere)
     cluster.hear()
     cluster.hear()
-    assert cluster.execution().steps.order_by("pk").last().name == "confirm", "a warning ends no rank"
+    told = "a warning ends no rank, nor does a node that has none of them"
+    assert cluster.execution().steps.order_by("pk").last().name == "confirm", told
     cluster.rank_says(0, "rank.log", stream="log", text="[rank0]: Traceback (most recent call last):")
     cluster.hear()
     assert cluster.execution().steps.order_by("pk").last().name == "stop"

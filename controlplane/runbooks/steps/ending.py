@@ -30,10 +30,15 @@ def _explained(turn: Turn, diagnosis: Diagnosis) -> bool:
 
 
 def _followed(turn: Turn, diagnosis: Diagnosis) -> bool:
-    """Ask the log whether two ranks have fallen; the finding gathers companions' reports for a while."""
-    since, attempt = moment(diagnosis.began) - timedelta(seconds=MARGIN_S), turn.execution.attempt
-    heard = events.of_attempt(("rank.exited", "rank.log"), run=turn.run.name, attempt=attempt, since=since)
-    return len({event.rank for event in heard if _falls(event)}) > 1
+    """Ask the log whether two ranks have fallen; the finding gathers companions' reports for a while.
+
+    The log holds what any agent says: of these ranks only their nodes and the launcher are believed.
+    """
+    since, attempt = moment(diagnosis.began) - timedelta(seconds=MARGIN_S), turn.broken
+    theirs = {turn.run.launcher, *(attempt.nodes if attempt is not None else ())}
+    kinds, number = ("rank.exited", "rank.log"), turn.execution.attempt
+    heard = events.of_attempt(kinds, run=turn.run.name, attempt=number, since=since)
+    return len({event.rank for event in heard if event.node in theirs and _falls(event)}) > 1
 
 
 def _falls(event: StoredEvent) -> bool:
