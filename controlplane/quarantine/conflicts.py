@@ -49,5 +49,5 @@ def _verdict(entry: LedgerEntry) -> Verdict:
 
 def _since_a_person(node: str) -> QuerySet[LedgerEntry]:
     history = LedgerEntry.objects.filter(node__name=node).order_by("-at", "-pk")
-    last = history.filter(actor_kind=PERSON).first()
+    last = history.filter(actor_kind=PERSON).order_by("-pk").first()  # clocks differ, and are set
     return history.filter(pk__gt=last.pk) if last else history

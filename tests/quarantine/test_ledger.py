@@ -88,6 +88,16 @@ def test_what_one_trouble_blames_no_other_acquits_and_the_freeze_ends_by_itself_
     assert state() == "spare"
 
 
+def test_a_person_settles_a_contradiction_also_after_a_clock_that_ran_ahead_was_set(node):
+    actions.move("n1", "spare", "ahead", actor_kind="person", now=NOW + timedelta(hours=2))
+    judged("suspect", 1, 0)
+    with pytest.raises(Refused, match="contradict"):
+        judged("spare", 2, 10)
+    actions.move("n1", "spare", "it is well", actor_kind="person", now=NOW + timedelta(minutes=20))
+    now = NOW + timedelta(minutes=21)
+    assert (conflicts.frozen("n1", now), conflicts.all_frozen(now)) == (None, {})
+
+
 def test_a_quarantined_node_is_not_quarantined_again(node):
     by_runbook()
     with pytest.raises(Conflict):
