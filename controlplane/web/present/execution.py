@@ -32,7 +32,7 @@ HOLDS = {
 UNKNOWN = "?"
 VAGUE = {
     "launch": "restart from the restore point",
-    "await_progress": "wait for a new high-water step",
+    "await_progress": "wait for a step beyond all earlier ones",
     "close": "write down what the fault cost",
 }
 """Words for a step whose facts are not known before it begins."""
