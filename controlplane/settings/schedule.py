@@ -1,7 +1,8 @@
 """What beat asks for, and how often.
 
 Each message expires after a few periods, so the backlog of an outage is
-dropped instead of replayed: the next one finds all that there is to do.
+dropped instead of replayed: the next one finds all that there is to do. What is done in a
+moment shares one message, since a message costs more than the look that it asks for.
 """
 
 from celery.schedules import schedule
@@ -19,12 +20,9 @@ def _every(task: str, seconds: float) -> dict[str, object]:
 
 
 BEAT_SCHEDULE = {
-    "sweep-runs": _every("controlplane.watch.tasks.sweep_runs", SWEEP_S),
+    "each-second": _every("controlplane.watch.tasks.each_second", SWEEP_S),
     "sweep-fleet": _every("controlplane.watch.tasks.sweep_fleet", SWEEP_S),
     "advance-due": _every("controlplane.watch.tasks.advance_due", SWEEP_S),
-    "notify": _every("controlplane.notify.tasks.tend", SWEEP_S),
-    "signs-of-life": _every("controlplane.watch.tasks.give_signs_of_life", SWEEP_S),
-    "live-flush": _every("controlplane.live.tasks.flush", SWEEP_S),
     "reconcile": _every("controlplane.watch.tasks.reconcile", RECONCILE_S),
     "housekeeping": _every("controlplane.watch.tasks.housekeeping", HOUSEKEEPING_S),
     "tend-reruns": _every("controlplane.replay.tasks.tend", RERUNS_S),

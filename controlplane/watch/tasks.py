@@ -22,8 +22,10 @@ from controlplane.access import links
 from controlplane.events import partitions
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import pruning as commands
+from controlplane.live import tasks as live
 from controlplane.notify import deadman as dead_men
 from controlplane.notify import pruning
+from controlplane.notify import tasks as notify
 from controlplane.notify.sender import sender
 from controlplane.quarantine import reconcile as reconciliation
 from controlplane.runbooks import actions as runbooks
@@ -85,6 +87,15 @@ def sweep_runs() -> None:
     """Have every run that is not over swept, each by whichever worker is free."""
     for run_id in awake().values_list("pk", flat=True):
         sweep_run.apply_async((run_id,), expires=EXPIRES_S)
+
+
+@shared_task
+def each_second() -> None:
+    """Do what takes a moment: send what pages wait for, have runs swept, give signs of life, call people.
+
+    Each part is a task as well, and the longest comes last.
+    """
+    each(lambda part: part(), (live.flush, sweep_runs, give_signs_of_life, notify.tend))
 
 
 @shared_task

@@ -7,6 +7,8 @@ from django.core.management import CommandError, call_command
 from django.db import DataError, OperationalError
 
 from controlplane.fleet.models import Node
+from controlplane.live import tasks as live_tasks
+from controlplane.notify import tasks as notify_tasks
 from controlplane.runbooks.models import Execution
 from controlplane.runs.leases import Look
 from controlplane.runs.models import Run
@@ -54,6 +56,19 @@ def test_every_run_that_is_not_over_is_swept(cluster, monkeypatch):
     assert sent == [((cluster.run.pk,), tasks.EXPIRES_S)]
     frequent = [each for each in BEAT_SCHEDULE.values() if each["schedule"].run_every.total_seconds() <= SWEEP_S]
     assert all(each["options"]["expires"] < tasks.EXPIRES_S for each in frequent)
+
+
+def test_what_takes_a_moment_is_done_in_one_message_and_a_part_that_fails_keeps_no_other_from_it(db, monkeypatch):
+    done = []
+
+    def fails():
+        raise DataError("value too long")
+
+    parts = [(live_tasks, "flush"), (tasks, "sweep_runs"), (tasks, "give_signs_of_life"), (notify_tasks, "tend")]
+    for module, name in parts:
+        monkeypatch.setattr(module, name, fails if name == "sweep_runs" else lambda name=name: done.append(name))
+    tasks.each_second()
+    assert done == ["flush", "give_signs_of_life", "tend"]
 
 
 def test_the_periodic_tasks_run_on_an_empty_fleet(db):
