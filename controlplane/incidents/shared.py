@@ -24,6 +24,7 @@ from controlplane.domain.findings import Stage
 from controlplane.fleet import queries as fleet
 from controlplane.incidents.models import Finding, Incident, IncidentState
 from controlplane.incidents.parts import is_part
+from controlplane.incidents.queries import silenced
 from controlplane.incidents.record import record
 from controlplane.incidents.telling import shown, stream, tell_both
 from controlplane.notify import actions as notify
@@ -46,14 +47,15 @@ def link(now: datetime, *, book: Book) -> list[Incident]:
     sure = [one for one in ours if one.klass != SIGHT and one.confirmed_at is not None]
     several = len({one.run_id for one in sure}) > 1
     groups = domain.shared([_trouble(one) for one in sure]) if several else []
-    moved = [*_widened(groups, sure, now, book), *_over(now, book)]
+    moved = {one.pk: one for one in (*_widened(groups, sure, now, book), *_over(now, book))}
+    _hush(moved, now)
     _join_sight(going, book)
-    return moved
+    return list(moved.values())
 
 
 def _standing() -> list[Finding]:
     rows = Finding.objects.filter(key__startswith=KEY, incident__run=None).exclude(stage=Stage.CLEARED)
-    return list(rows.exclude(incident__state=IncidentState.RESOLVED))
+    return list(rows.exclude(incident__state=IncidentState.RESOLVED).select_related("incident__run"))
 
 
 def _trouble(incident: Incident) -> Trouble:
@@ -120,6 +122,18 @@ def _finding(group: Shared, members: list[Incident], now: datetime, told: Findin
         sentence=domain.words(group),
         facts={"runs": list(group.runs), "part": group.part, "fingerprint": f"shared {group.part}", "cause": ""},
     )  # fmt: skip
+
+
+def _hush(moved: dict[int, Incident], now: datetime) -> None:
+    """Wake nobody for what silenced runs alone share, and people again once one of the silences is over."""
+    for row in _standing():
+        whole = moved.get(row.incident_id, row.incident)
+        parts = list(whole.explained.filter(state=IncidentState.OPEN).select_related("run"))
+        quiet = silenced(None, now) or (bool(parts) and all(silenced(one.run, now) for one in parts))
+        if whole.quiet != quiet:
+            Incident.objects.filter(pk=whole.pk).update(quiet=quiet)
+            whole.quiet = quiet
+            moved[whole.pk] = whole
 
 
 def join(incident: Incident, parent: Incident, book: Book) -> None:

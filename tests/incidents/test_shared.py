@@ -92,6 +92,18 @@ def test_the_whole_ends_with_its_last_part_and_the_next_loss_calls_again(run, ot
     assert Call.objects.filter(subject=f"incident:{again.pk}", fresh=True).exists()
 
 
+def test_nobody_is_called_for_what_silenced_runs_share_until_one_of_the_silences_is_over(run, other):
+    for one, minutes in ((run, 60), (other, 1)):
+        actions.silence(one, minutes, "ana", NOW)
+    lost(run, "n1"), lost(other, "n3")
+    (whole,) = settle()
+    assert (whole.quiet, settle(59).get().quiet) == (True, True)
+    assert not Call.objects.filter(loud=True).exists()
+    assert not settle(61).get().quiet
+    (call,) = Call.objects.filter(loud=True)
+    assert call.subject == f"incident:{whole.pk}"
+
+
 def test_a_whole_that_a_person_resolved_does_not_open_again_for_the_same_parts(run, other):
     lost(run, "n1"), lost(other, "n3")
     (whole,) = settle()
