@@ -79,6 +79,11 @@ class Child:
         """Collect the exit status of an ended child; a negative one is the number of a signal."""
         return self._process.wait()
 
+    def ask_to_end(self) -> None:
+        """Send the signal that ends it, and wait for nothing; `stop` may follow."""
+        if not self.ended():
+            self._signal(self.program.stop)
+
     def stop(self) -> int:
         """End it and everything left in its process group; return the exit status."""
         if self._process.returncode is None:

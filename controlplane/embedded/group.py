@@ -96,11 +96,15 @@ class Group:
             self._stopping.discard(name)
 
     def close(self) -> None:
-        """Stop everything, last started first."""
+        """Stop everything, last started first; guests, which are not restarted, are asked all at once before."""
         self._closing.set()
         with self._lock:
             self._due.clear()
             names = list(self._children)
+            guests = [child for child in self._children.values() if not child.program.restart]
+            self._stopping.update(child.program.name for child in guests)
+        for child in guests:
+            child.ask_to_end()
         for name in reversed(names):
             self.stop(name)
         self._keeper.join()

@@ -104,6 +104,18 @@ def test_programs_stop_in_reverse_order(shell, tmp_path, said):
     assert said == []
 
 
+def test_guests_are_asked_to_end_all_at_once(shell, tmp_path, said):
+    group, names = Group(said.append), ("one", "two", "three")
+    meet = "touch {0}.asked; while [ $(ls *.asked | wc -l) -lt 3 ]; do sleep 0.05; done; touch {0}.met; exit"
+    for name in names:
+        script = f"trap '{meet.format(name)}' TERM; echo up; while :; do sleep 0.05; done"
+        group.start(shell(name, script, restart=False))
+        assert wait_until((tmp_path / f"{name}.log").read_text, PATIENCE_S)
+    group.close()
+    assert all((tmp_path / f"{name}.met").exists() for name in names), "one had to end before the next was asked"
+    assert said == []
+
+
 def test_a_program_that_does_not_listen_is_killed_after_its_limit(shell, tmp_path, said):
     group = Group(said.append)
     pid = group.start(shell("deaf", "trap '' TERM; echo up; while :; do sleep 0.05; done", stop_limit_s=0.3))
