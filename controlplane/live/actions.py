@@ -1,15 +1,11 @@
 """Tell open pages that something changed, once its transaction is committed."""
 
-import logging
 import time
 
-import redis
 from django.db import transaction
 
 from controlplane.live import publish, registry, store, topics
 from controlplane.live.topics import Topic
-
-log = logging.getLogger(__name__)
 
 
 class _Touches:
@@ -21,11 +17,7 @@ class _Touches:
 
     def send(self) -> None:
         """Send what is urgent and note the rest; the transaction is committed by now."""
-        publish.publish(self.urgent, now_ms())
-        try:
-            store.mark_dirty(self.later)
-        except (redis.RedisError, OSError) as trouble:
-            log.warning("live update of %s was not noted: %s", ", ".join(map(str, self.later)), trouble)
+        publish.publish(self.urgent, now_ms(), later=self.later)
 
 
 def touch(topic: str, *, region: str = registry.STATE, urgent: bool = True) -> None:

@@ -8,6 +8,7 @@ work that was just committed.
 import asyncio
 import logging
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import redis
@@ -23,19 +24,18 @@ log = logging.getLogger(__name__)
 
 SEND_TIMEOUT_S = 2.0
 MESSAGE_TYPE = "live.message"
+NOTHING: Mapping[Topic, set[str]] = MappingProxyType({})
 
 
-def publish(touched: Mapping[Topic, set[str]], now_ms: int) -> int:
+def publish(touched: Mapping[Topic, set[str]], now_ms: int, *, later: Mapping[Topic, set[str]] = NOTHING) -> int:
     """Send regions of topics; returns how many topics were sent. Never raises for trouble outside.
 
-    What nobody follows is not rendered: at night that is nearly everything.
+    What nobody follows is not rendered: at night that is nearly everything. `later` waits for the next flush.
     """
     try:
-        followed = store.followed(touched)
-        told = [topic for topic, regions in touched.items() if registry.CHRONICLE in regions]
-        store.forget_sent([topic for topic in told if topic not in followed])
+        followed = store.leave(touched, later)
     except (redis.RedisError, OSError) as trouble:
-        log.warning("live update of %s was not sent: %s", ", ".join(map(str, touched)), trouble)
+        log.warning("live update of %s was not sent: %s", ", ".join(map(str, [*touched, *later])), trouble)
         return 0
     return sum(_publish(topic, touched[topic], now_ms) for topic in followed)
 

@@ -1,11 +1,13 @@
 """The little that the live layer keeps in Redis; all of it may vanish at any time."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 
 import redis
 from django.conf import settings
+from redis.commands.core import Script
 
+from controlplane.live import registry
 from controlplane.live.topics import Topic
 
 DIRTY = "mw-live:dirty"
@@ -45,17 +47,43 @@ def current_version(topic: Topic) -> int:
     return 0 if value is None else int(str(value))
 
 
-def followed(topics: Iterable[Topic]) -> list[Topic]:
-    """Return the topics that any page follows; a page that joins later asks for what it missed."""
-    groups = {f"{GROUPS}__group__{topic.group}": topic for topic in topics}
-    counts = client().pubsub_numsub(*groups) if groups else []
-    return [groups[str(group)] for group, count in counts if count]
+_LEAVE = """
+    local asked = 2 + ARGV[1]
+    if asked > 2 then redis.call('SADD', KEYS[1], unpack(ARGV, 2, asked - 1)) end
+    local followed = {}
+    for place = asked, #ARGV, 2 do
+        if redis.call('PUBSUB', 'NUMSUB', ARGV[place])[2] > 0 then
+            followed[#followed + 1] = (place - asked) / 2
+        elseif ARGV[place + 1] ~= '' then
+            redis.call('DEL', ARGV[place + 1])
+        end
+    end
+    return followed
+"""
 
 
-def forget_sent(topics: Collection[Topic]) -> None:
-    """Nobody follows the topics: whoever comes later begins with the newest entry."""
-    if topics:
-        client().delete(*(f"mw-live:sent:{topic}" for topic in topics))
+def leave(urgent: Mapping[Topic, set[str]], later: Mapping[Topic, set[str]]) -> list[Topic]:
+    """Return the urgent topics that any page follows, and leave the regions of the others for the next flush.
+
+    A page that joins later asks for what it missed. Where nobody follows it is forgotten what was sent last, when
+    something is told: whoever comes then begins with the newest entry. All of this is one question.
+    """
+    if not urgent and not later:
+        return []
+    dirty = [f"{topic}|{region}" for topic, regions in later.items() for region in regions]
+    asked = [word for topic, regions in urgent.items() for word in _asked(topic, told=registry.CHRONICLE in regions)]
+    topics = list(urgent)
+    followed = _script()(keys=[DIRTY], args=[len(dirty), *dirty, *asked], client=client())
+    return [topics[int(place)] for place in followed]
+
+
+def _asked(topic: Topic, *, told: bool) -> tuple[str, str]:
+    return f"{GROUPS}__group__{topic.group}", f"mw-live:sent:{topic}" if told else ""
+
+
+@cache
+def _script() -> Script:
+    return client().register_script(_LEAVE)
 
 
 def last_sent(topic: Topic) -> int | None:
@@ -67,12 +95,6 @@ def last_sent(topic: Topic) -> int | None:
 def remember_sent(topic: Topic, number: int) -> None:
     """Note what was sent. A race may lower it: pages drop entries that they have."""
     client().set(f"mw-live:sent:{topic}", number, ex=KEEP_S)
-
-
-def mark_dirty(touched: Mapping[Topic, set[str]]) -> None:
-    """Leave regions of topics for the next flush."""
-    if touched:
-        client().sadd(DIRTY, *(f"{topic}|{region}" for topic, regions in touched.items() for region in regions))
 
 
 def take_dirty() -> dict[str, set[str]]:
