@@ -2,13 +2,21 @@
 
 from datetime import datetime
 
+from psycopg.types.json import Jsonb
+
 from controlplane.domain.recovery.acts import Act, Do
-from controlplane.incidents.models import ActRecord, Incident, Severity
+from controlplane.incidents.models import Incident, Severity
 from controlplane.incidents.parts import is_part
 from controlplane.notify import actions as notify
+from controlplane.rows import ask
 
 MAX_KEY = 250
 PEOPLE = (Do.PAGE, Do.NOTIFY)
+_RECORD = """
+    INSERT INTO incidents_actrecord (key, incident_id, at, "do", run, node, args, proposed, why)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (key) DO NOTHING RETURNING id
+"""
+"""Nothing comes back when the key is there already."""
 
 
 def record(act: Act, now: datetime, *, incident: Incident | None = None) -> bool:
@@ -19,13 +27,11 @@ def record(act: Act, now: datetime, *, incident: Incident | None = None) -> bool
     """
     about = act.node or act.run or "fleet"
     key = f"{incident.pk if incident else 'none'}:{act.do}:{about}:{act.key}:{'proposed' if act.proposed else 'done'}"
-    _, new = ActRecord.objects.get_or_create(
-        key=key[:MAX_KEY],
-        defaults={
-            "incident": incident, "at": now, "do": act.do.value, "run": act.run, "node": act.node,
-            "args": dict(act.args), "proposed": act.proposed, "why": act.why,
-        },
-    )  # fmt: skip
+    values = [
+        key[:MAX_KEY], incident.pk if incident else None, now, act.do.value, act.run, act.node, Jsonb(dict(act.args)),
+        act.proposed, act.why,
+    ]  # fmt: skip
+    new = bool(ask(_RECORD, values))
     if new and incident is not None and act.do in PEOPLE and not act.proposed and not is_part(incident):
         _call(incident, act, f"act:{key}", now)
     return new
