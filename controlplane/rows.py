@@ -7,11 +7,12 @@ models that everybody else knows.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import psycopg
-from django.db import connection, models
+from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.backends.utils import CursorDebugWrapper, CursorWrapper
 
 Row = tuple[Any, ...]
@@ -20,10 +21,11 @@ Values = Sequence[Any]
 
 def planned() -> CursorWrapper:
     """Return a cursor whose statements are planned once for each connection; their values travel apart."""
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
-    kind = _Logged if connection.queries_logged else CursorWrapper
-    return kind(psycopg.Cursor(connection.connection), connection)
+    known = connections[DEFAULT_DB_ALIAS]  # looked up once: each look through Django's proxy costs
+    known.close_if_health_check_failed()
+    known.ensure_connection()
+    kind = _Logged if known.queries_logged else CursorWrapper
+    return kind(psycopg.Cursor(known.connection), known)
 
 
 class _Logged(CursorDebugWrapper):
@@ -43,7 +45,7 @@ def ask(statement: str, values: Values = ()) -> list[Row]:
 
 def columns(model: type[models.Model], table: str) -> str:
     """Return the columns of a model for a SELECT, `table` being its name in the statement."""
-    return ", ".join(f'{table}."{column}"' for column, _, _ in _shape(model))
+    return ", ".join(f'{table}."{field.column}"' for field in model._meta.concrete_fields)  # noqa: SLF001 - documented
 
 
 def source(model: type[models.Model], table: str) -> str:
@@ -54,27 +56,38 @@ def source(model: type[models.Model], table: str) -> str:
 def parted(row: Row, *kinds: type[models.Model]) -> list[Any]:
     """Cut a row of the `columns` of several models into one model each; None where an outer join found none."""
     made: list[Any] = []
+    begins = 0
     for kind in kinds:
-        width = len(_shape(kind))
-        made.append(_made(kind, row[:width]))
-        row = row[width:]
+        shape = _shape(kind)
+        ends = begins + len(shape.names)
+        made.append(_made(kind, shape, list(row[begins:ends])))
+        begins = ends
     return made
 
 
-def _made(kind: type[models.Model], values: Row) -> models.Model | None:
-    if all(value is None for value in values):
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How rows of a model are read: its attributes, the place of its key, and what has to be decoded (JSON is text)."""
+
+    names: tuple[str, ...]
+    key: int
+    decoders: tuple[tuple[int, Callable[..., Any]], ...]
+
+
+def _made(kind: type[models.Model], shape: _Shape, values: list[Any]) -> models.Model | None:
+    if values[shape.key] is None:
         return None
-    shape = _shape(kind)
-    read = [decode(value) if decode else value for (_, _, decode), value in zip(shape, values, strict=True)]
-    return kind.from_db(connection.alias, [name for _, name, _ in shape], read)
+    for place, decode in shape.decoders:
+        values[place] = decode(values[place], None, None)
+    return kind.from_db(DEFAULT_DB_ALIAS, shape.names, values)
 
 
 @cache
-def _shape(kind: Any) -> list[tuple[str, str, Callable[[Any], Any] | None]]:
-    """Return column, attribute, and what makes the value of what the database sends: JSON comes as text."""
-    return [(field.column, field.attname, _decoder(field)) for field in kind._meta.concrete_fields]  # noqa: SLF001
-
-
-def _decoder(field: Any) -> Callable[[Any], Any] | None:
-    convert = getattr(field, "from_db_value", None)
-    return None if convert is None else lambda value: convert(value, None, connection)
+def _shape(kind: Any) -> _Shape:
+    fields = kind._meta.concrete_fields  # noqa: SLF001 - Django documents it
+    decoders = ((place, getattr(field, "from_db_value", None)) for place, field in enumerate(fields))
+    return _Shape(
+        names=tuple(field.attname for field in fields),
+        key=fields.index(kind._meta.pk),  # noqa: SLF001
+        decoders=tuple((place, decode) for place, decode in decoders if decode is not None),
+    )

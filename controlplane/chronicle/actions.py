@@ -9,6 +9,7 @@ incident, run, fleet.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -105,24 +106,35 @@ class Sentence:
     key: str | None = None
 
 
-def tell_all(stream: str, sentences: Sequence[Sentence], *, now: datetime) -> None:
-    """Append sentences to one stream in their order, as `tell` would each, by one statement."""
+def tell_all(stream: str, sentences: Sequence[Sentence], *, now: datetime, whole: bool = False) -> None:
+    """Append sentences to one stream in their order, as `tell` would each, by one statement.
+
+    Raises:
+        IntegrityError: a key was told elsewhere at this moment, and the `whole` transaction is to be made again.
+    """
     told = _once(sentences)
-    values: list[Any] = [value for place, one in enumerate(told) for value in _values(place, one)]
     if not told:
         return
-    statement = _TELL_ALL.format(told=", ".join([_TOLD] * len(told)))
     try:
-        with transaction.atomic(), planned() as cursor:
-            cursor.execute(statement, [*values, stream, now])
-            new = cursor.rowcount
-    except IntegrityError:  # one of the keys was told elsewhere at this moment
+        with nullcontext() if whole else transaction.atomic():
+            new = _tell_all(stream, told, now)
+    except IntegrityError:
+        if whole:
+            raise
         for one in told:
             tell(stream, one.kind, one.sentence, at=one.at, now=now, actor_kind=one.actor_kind, actor=one.actor,
                  data=one.data, key=one.key)  # fmt: skip
         return
     if new:
         live.touch(stream, region=registry.CHRONICLE, urgent=True)
+
+
+def _tell_all(stream: str, told: Sequence[Sentence], now: datetime) -> int:
+    """Return how many of them were new."""
+    values: list[Any] = [value for place, one in enumerate(told) for value in _values(place, one)]
+    with planned() as cursor:
+        cursor.execute(_TELL_ALL.format(told=", ".join([_TOLD] * len(told))), [*values, stream, now])
+        return int(cursor.rowcount)
 
 
 def _once(sentences: Sequence[Sentence]) -> list[Sentence]:

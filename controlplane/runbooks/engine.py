@@ -11,9 +11,10 @@ execution, step and try, so they exist once however often a step is begun.
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from psycopg.errors import IdleInTransactionSessionTimeout
 
 from controlplane.domain.errors import LeaseLost, MiddlewatchError
@@ -22,6 +23,7 @@ from controlplane.runbooks import reading, registry, undoing, world
 from controlplane.runbooks.models import Execution, StepRun
 from controlplane.runbooks.outcomes import Failed, Outcome, Wait
 from controlplane.runbooks.queries import WORKING
+from controlplane.runbooks.reading import Place
 from controlplane.runbooks.transitions import begin, earlier, give_up, settle, write
 from controlplane.runbooks.turn import Turn
 from controlplane.runs.book import Book
@@ -50,28 +52,40 @@ def advance(execution_id: int, owner: str, now: datetime) -> Look:
     if lease is None:
         return Look.TAKEN
     try:
-        more = all(_turn(lease, now) for _ in range(MAX_TURNS))
+        going = _Going(lease)
+        more = all(_turn(going, now) for _ in range(MAX_TURNS))
     except LeaseLost:
         log.warning("execution %s was taken over", execution_id)
         return Look.TAKEN
     return Look.DONE if give_back(lease) and not more else Look.AGAIN
 
 
-def _turn(lease: Lease, now: datetime, *, join: bool = True) -> bool:
+@dataclass(slots=True)
+class _Going:
+    """A worker on its way through an execution; `acts_at` is where the next turn acts, as the last one left it."""
+
+    lease: Lease
+    acts_at: Place | None = None
+
+
+def _turn(going: _Going, now: datetime, *, again: bool = False) -> bool:
     """Make a transition, with those that may join it, in one commit; say whether another may follow at once.
 
-    When one of several raises, nothing of them remains, and they are made again one by one.
+    When one of several raises, or a sentence of theirs is told elsewhere at this moment, nothing of them remains,
+    and they are made `again`, one by one.
     """
     made: list[Turn] = []
     try:
-        with _timed(lease), transaction.atomic():
-            return _transitions(lease, now, made, join=join)
+        with _timed(going.lease), transaction.atomic():
+            return _transitions(going, now, made, join=not again)
     except (OperationalError, InterfaceError, LeaseLost):  # nothing of the step's own: it is made again
         raise
     except Exception as error:  # whatever a step raises is told and costs only that step
         if isinstance(error.__cause__, IdleInTransactionSessionTimeout):  # stood still; Django calls it internal
             raise
-        return _turn(lease, now, join=False) if len(made) > 1 else _broken(lease, now, _why(error))
+        if len(made) > 1 or (isinstance(error, IntegrityError) and not again):
+            return _turn(going, now, again=True)
+        return _broken(going, now, _why(error))
 
 
 def _why(error: Exception) -> str:
@@ -81,15 +95,23 @@ def _why(error: Exception) -> str:
     return f"internal error ({type(error).__name__})"
 
 
-def _transitions(lease: Lease, now: datetime, made: list[Turn], *, join: bool) -> bool:
-    turn, going = _read(lease, now), False
+def _transitions(going: _Going, now: datetime, made: list[Turn], *, join: bool) -> bool:
+    turn, more = _read(going, now), False
     while turn is not None:
         made.append(turn)
-        going = _transition(turn, ruled=len(made) > 1)
-        turn = _following(turn) if join and going else None
+        more = _transition(turn, ruled=len(made) > 1)
+        turn = _following(turn) if join and more else None
     if made:
         write(made)
-    return going
+    going.acts_at = _acts_next(made[-1]) if more else None
+    return more
+
+
+def _acts_next(turn: Turn) -> Place | None:
+    """Return where the execution stands now when its step acts; a step that only looks keeps nobody out."""
+    if turn.undoing or turn.spec.action.effect is not Effect.ACTS:
+        return None
+    return Place(turn.execution.step_index, turn.undoing)
 
 
 def _following(turn: Turn) -> Turn | None:
@@ -110,17 +132,27 @@ def _timed(lease: Lease) -> Iterator[None]:
         log.warning("a turn of %s took %.1f s, longer than its lease", lease.owner, took)
 
 
-def _read(lease: Lease, now: datetime) -> Turn | None:
+def _read(going: _Going, now: datetime) -> Turn | None:
     """Lock the execution and read what its step needs; before an act people and sweeps are kept from that too."""
-    execution: Execution = lease.locked()
+    expected, tried = going.acts_at, None
+    if expected is None:
+        execution: Execution = going.lease.locked()
+    else:
+        execution, tried = reading.to_act(going.lease, expected)
     if execution.state not in WORKING:
         return None
     runbook = registry.readable(execution)
-    turn = Turn(execution, runbook, now, Book(now, "runbook", runbook.id), lease=lease)
+    turn = Turn(execution, runbook, now, Book(now, "runbook", runbook.id, whole=True), tried, lease=going.lease)
     if runbook.steps:
         turn.undo = undoing.step(turn) if turn.undoing else None
         turn.effect = turn.spec.action.effect
-    turn.step_run = reading.surroundings(execution, undo=turn.undoing, lock=turn.effect is Effect.ACTS)
+    place = Place(execution.step_index, turn.undoing)
+    if place == expected:
+        return turn
+    if turn.effect is Effect.ACTS:
+        turn.execution, turn.step_run = reading.to_act(going.lease, place)
+    else:
+        turn.step_run = reading.surroundings(execution, place)
     return turn
 
 
@@ -152,14 +184,14 @@ def _overdue(tried: StepRun, now: datetime) -> bool:
     return tried.deadline is not None and now >= tried.deadline
 
 
-def _broken(lease: Lease, now: datetime, why: str) -> bool:
+def _broken(going: _Going, now: datetime, why: str) -> bool:
     """Record that a step raised: nothing of its transaction remained."""
     with transaction.atomic():
-        turn = _read(lease, now)
+        turn = _read(going, now)
         if turn is None:
             return False
         if _must_begin(turn) and not begin(turn, quietly=True):
             return False
-        going = settle(turn, Failed(why))
+        more = settle(turn, Failed(why))
         write([turn])
-    return going
+    return more

@@ -27,13 +27,6 @@ LET_THROUGH = "let_through"
 """Fact of the context: the guards that count have been asked for this execution."""
 
 
-def switched_off(turn: Turn) -> str:
-    """Say who switched automation off, or ""; before an act the switches are kept as they are until the commit."""
-    acts = turn.spec.action.effect is Effect.ACTS
-    standing = automation.share(turn.run) if acts else automation.standing(turn.run)
-    return standing.why_off
-
-
 def may_start(execution: Execution) -> None:
     """Refuse a person's yes where no yes helps: automation is off, or the runbook is only to watch.
 

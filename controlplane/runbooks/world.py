@@ -9,15 +9,14 @@ from controlplane.domain.findings import Stage
 from controlplane.domain.fleet.identity import SILENT_AFTER_S
 from controlplane.domain.recovery.actions import Effect
 from controlplane.domain.recovery.holds import HeldBy
-from controlplane.fleet.models import Node
 from controlplane.incidents.models import IncidentState
 from controlplane.runbooks import gate, reading
 from controlplane.runbooks.holders import holder
 from controlplane.runbooks.models import ExecutionState
 from controlplane.runbooks.outcomes import End, Outcome, Still
-from controlplane.runbooks.reading import Around
+from controlplane.runbooks.reading import Around, Launcher, Newest
 from controlplane.runbooks.turn import Turn
-from controlplane.runs.models import Attempt, RunState
+from controlplane.runs.models import RunState
 
 STOP = "stop"
 LAUNCH = "launch"
@@ -54,7 +53,7 @@ def _overtaken(turn: Turn, around: Around) -> Outcome | None:
     return None
 
 
-def _forestalled(turn: Turn, newest: Attempt) -> bool:
+def _forestalled(turn: Turn, newest: Newest) -> bool:
     """Whether a successor began by itself between our stop and our launch, which then takes or ends it.
 
     Before the stop nothing has been done yet, and the trouble is judged anew with the new attempt.
@@ -84,9 +83,8 @@ def _still(turn: Turn, around: Around) -> Outcome | None:
         return None
     if turn.run.held and turn.run.held_by != holder(turn.execution):
         return Still("operator", f"{turn.run.held_by} holds the run")
-    off = gate.switched_off(turn)
-    if off:
-        return Still(HeldBy.KILL_SWITCH.value, off)
+    if around.off:
+        return Still(HeldBy.KILL_SWITCH.value, around.off)
     if around.hold:
         return Still("partition", around.hold)
     if around.doubt and turn.spec.action.effect is not Effect.LOOKS:
@@ -94,7 +92,7 @@ def _still(turn: Turn, around: Around) -> Outcome | None:
     return None if around.launcher is None else _launcher(turn, around.launcher)
 
 
-def _launcher(turn: Turn, node: Node) -> Outcome | None:
+def _launcher(turn: Turn, node: Launcher) -> Outcome | None:
     """Wait for a launcher that is away or in dispute: its silence is no failure of the run.
 
     A step that may be skipped is not waited for: what comes behind it does without the launcher.

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from controlplane.rows import ask, columns, parted, planned
+from controlplane.rows import ask, columns, parted
 from controlplane.runs.models import Automation, Run
 
 FLEET = "fleet"
@@ -73,32 +73,32 @@ class Standing:
 
 def standing(run: Run | None) -> Standing:
     """Read how automation stands for a run, or for the fleet alone."""
-    found = ask(_ROWS.format(columns=columns(Automation, "automation")), [_names(run)])
+    found = ask(_ROWS.format(columns=columns(Automation, "automation")), [names(run)])
     return Standing(tuple(parted(row, Automation)[0] for row in found))
 
 
 _ROWS = "SELECT {columns} FROM runs_automation AS automation WHERE name = ANY(%s) ORDER BY name"
+SWITCH_OFF = "SELECT * FROM runs_automation WHERE name = ANY(%s) AND off_at IS NOT NULL ORDER BY name LIMIT 1"
+"""The row whose kill switch is off, of those that `names` says; the fleet's comes first."""
+SHARE = f"pg_advisory_xact_lock_shared({LOCK})"
+"""What keeps the rows as they are; who takes it as part of a statement reads them in a later one."""
 
 
 def share(run: Run | None) -> Standing:
     """Read the same and keep it so until the surrounding transaction ends; call it before an act is written."""
-    _lock("SELECT pg_advisory_xact_lock_shared(%s)")
+    ask(f"SELECT {SHARE}")
     return standing(run)
 
 
-def _lock(statement: str) -> None:
-    with planned() as cursor:
-        cursor.execute(statement, [LOCK])
-
-
-def _names(run: Run | None) -> list[str]:
+def names(run: Run | None) -> list[str]:
+    """Name the rows that bind a run, or the fleet alone."""
     return [FLEET] if run is None else [FLEET, name_of(run)]
 
 
 def _change(run: Run | None, field: str, *, from_set: bool, **values: object) -> bool:
     """Change the row when the time in `field` is set, or is not, as expected; acts that are being written end first."""
     with transaction.atomic():
-        _lock("SELECT pg_advisory_xact_lock(%s)")
+        ask("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         Automation.objects.get_or_create(name=name_of(run), defaults={"run": run})
         rows = Automation.objects.filter(name=name_of(run), **{f"{field}__isnull": not from_set})
         return bool(rows.update(**values))

@@ -21,11 +21,16 @@ _ORDER = {"incident": 0, "run": 1, "fleet": 2}
 
 @dataclass(slots=True)
 class Book:
-    """Sentences that wait for the end of the transaction; `now` is when they are written down."""
+    """Sentences that wait for the end of the transaction; `now` is when they are written down.
+
+    `whole` says that who opened the transaction makes all of it again when one of the keys is told elsewhere
+    at the same moment.
+    """
 
     now: datetime
     actor_kind: str = "system"
     actor: str = ""
+    whole: bool = False
     _waiting: list[tuple[str, Sentence]] = field(default_factory=list)
 
     def tell(
@@ -51,7 +56,7 @@ class Book:
         """Tell everything kept so far, streams in the order incident, run, fleet."""
         waiting, self._waiting = self._waiting, []
         for stream, told in groupby(sorted(waiting, key=_place), key=itemgetter(0)):
-            chronicle.tell_all(stream, [sentence for _, sentence in told], now=self.now)
+            chronicle.tell_all(stream, [sentence for _, sentence in told], now=self.now, whole=self.whole)
 
 
 def _place(kept: tuple[str, Sentence]) -> tuple[int, str]:

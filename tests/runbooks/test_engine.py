@@ -45,11 +45,11 @@ def test_a_worker_that_lost_its_lease_in_the_middle_writes_nothing(cluster, monk
     execution = cluster.execution()
     taken, real = [], engine._turn
 
-    def robbed(lease, now):
+    def robbed(going, now):
         """Another worker claims the execution just before this one's next transition."""
-        taken.append(lease)
-        Execution.objects.filter(pk=execution.pk).update(fence=lease.fence + 1, owner="thief")
-        return real(lease, now)
+        taken.append(going.lease)
+        Execution.objects.filter(pk=execution.pk).update(fence=going.lease.fence + 1, owner="thief")
+        return real(going, now)
 
     before = list(StepRun.objects.values())
     monkeypatch.setattr(engine, "_turn", robbed)
