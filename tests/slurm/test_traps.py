@@ -58,9 +58,10 @@ class TestCancelled:
         site.start()
         site.pid(0), site.pid(1)
         del asked[:]
-        site.stop()
-        assert asked[:2] == ["squeue", "scancel"]
+        site.stop(grace_s=0.0)
+        assert asked[:3] == ["squeue", "scancel", "scancel"]
         assert asked[-3:] == ["squeue", *PICTURE]
+        assert site.living() == []
         assert "sacct" not in asked
         assert site.exited()["data"]["by"] == "middlewatch"
         told = [event["data"] for event in site.context.of("scheduler.job")]

@@ -38,11 +38,11 @@ class Stopper:
     def end(self, seen: Iterable[Job], is_of: Test, grace_s: float, why: str) -> list[str]:
         """End every job of an attempt among those `seen` now, whoever submitted it; give the nodes that were fenced."""
         living = _living(seen, is_of)
-        self._ask(living)
-        if any(job.state not in (PENDING, COMPLETING) for job in living):
-            living = self._until_ended(is_of, grace_s)
-        elif living and all(job.state == COMPLETING for job in living):  # somebody else ends it, by Slurm's own times
+        if living and all(job.state == COMPLETING for job in living):  # somebody else ends it, by Slurm's own times
             living = self._until_ended(is_of, self._tools.kill_wait_s())
+        elif living and grace_s > 0:
+            self._ask(living)
+            living = self._until_ended(is_of, grace_s)
         if not living:
             return []
         self._force(living)
@@ -64,7 +64,8 @@ class Stopper:
 
     def _force(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            _unless_gone(lambda job_id: self._tools.signal(job_id, "KILL", batch=True), job.job_id)
+            if job.state != PENDING:
+                _unless_gone(lambda job_id: self._tools.signal(job_id, "KILL", batch=True), job.job_id)
             _unless_gone(self._tools.cancel, job.job_id)
 
     def _fence(self, left: Sequence[Job], is_of: Test, why: str) -> list[str]:
