@@ -30,6 +30,9 @@ def database(url: str) -> dict[str, object]:
     """
     parts = urlsplit(url)
     options: dict[str, object] = dict(parse_qsl(parts.query))
+    if "prepare_threshold" in options:  # psycopg counts with it; "none" prepares nothing, for a pooler in between
+        given = str(options["prepare_threshold"])
+        options["prepare_threshold"] = None if given == "none" else int(given)
     own = f"-c idle_in_transaction_session_timeout={STANDSTILL_S * 1000}"
     options["options"] = f"{own} {options.get('options', '')}".rstrip()
     return {

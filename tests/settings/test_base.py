@@ -28,6 +28,12 @@ def test_the_rest_of_the_options_survives_in_the_pool():
     assert database("postgresql://h/x")["OPTIONS"]["pool"]["max_size"] > 1
 
 
+@pytest.mark.parametrize(("given", "counted"), [("0", 0), ("20", 20), ("none", None)])
+def test_an_address_says_when_statements_are_prepared_or_that_none_is(given, counted):
+    assert database(f"postgresql://h/x?prepare_threshold={given}")["OPTIONS"]["prepare_threshold"] == counted
+    assert database("postgresql://h/x")["OPTIONS"]["prepare_threshold"] == 5
+
+
 def test_the_database_ends_a_transaction_that_stands_still_unless_the_address_says_otherwise():
     ten = "-c idle_in_transaction_session_timeout=10000"
     assert database("postgresql://h/x")["OPTIONS"]["options"] == ten
