@@ -41,6 +41,8 @@ def locked(execution: Execution) -> Execution:
 
     The execution is locked before its run, as a turn of the engine does. Raises as `actions.undo`.
     """
+    if not undoable(execution, registry.of(execution)):
+        raise Refused("nothing that it did can be taken back")
     rows = Execution.objects.select_for_update(of=("self",), no_key=True).select_related("run", "incident__run")
     found = rows.filter(pk=execution.pk, state__in=UNDOABLE).first()
     if found is None:  # a proposal is not waited for: whoever answers it locks the run first
@@ -49,8 +51,6 @@ def locked(execution: Execution) -> Execution:
     Run.objects.select_for_update(no_key=True).get(pk=found.run_id)
     if live_of(found.run).exclude(pk=found.pk).exists():
         raise Conflict(f"another runbook works on {found.run.name}")
-    if not undoable(found, registry.of(found)):
-        raise Refused("nothing that it did can be taken back")
     return found
 
 
