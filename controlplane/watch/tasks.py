@@ -134,9 +134,12 @@ def _advance_due(now: datetime) -> None:
 @shared_task
 def reconcile() -> None:
     """Ask schedulers to follow people's holds, and the ledger too unless automation lets the whole fleet alone."""
-    settle_again(_now())
+    each(lambda job: job(_now()), (settle_again, _reconcile))
+
+
+def _reconcile(now: datetime) -> None:
     if not fleet_hold():
-        reconciliation.reconcile(_now())
+        reconciliation.reconcile(now)
 
 
 @shared_task
