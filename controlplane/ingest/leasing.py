@@ -53,6 +53,7 @@ class Leases:
     async def _run(self) -> None:
         while self._waiting:
             group = [self._waiting.popleft() for _ in range(min(MAX_GROUP, len(self._waiting)))]
+            group = [(life, future) for life, future in group if not future.done()]  # who left must get nothing
             try:
                 handed = await self._database.django(partial(_lease, [life for life, _ in group]))
             except Exception as error:  # noqa: BLE001 - each poll that waits is told, whatever it was
