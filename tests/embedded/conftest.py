@@ -1,6 +1,6 @@
 """One control plane for the tests of this folder that only look at it, or leave it as it was."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -21,3 +21,9 @@ def live_plane() -> Iterator[ControlPlane]:
         ) as plane,
     ):
         yield plane
+
+
+@pytest.fixture(scope="package")
+def first_welcome(live_plane: ControlPlane) -> Mapping[str, str]:
+    """What the plane said first. Whoever asks it to say more takes this too, or the first word would be another's."""
+    return live_plane.welcome()

@@ -47,8 +47,8 @@ def test_everything_runs_and_a_page_is_served(live_plane):
     assert status(live_plane, "/readyz") == 200
 
 
-def test_the_administrator_and_the_enrolment_token_are_told_and_the_password_only_once(live_plane):
-    first, second = live_plane.welcome(), live_plane.welcome()
+def test_the_administrator_and_the_enrolment_token_are_told_and_the_password_only_once(live_plane, first_welcome):
+    first, second = first_welcome, live_plane.welcome()
     assert first["name"] == "admin"
     assert first["password"]
     assert first["link"].startswith(live_plane.url)
