@@ -1,11 +1,13 @@
 """Who is speaking: the bearer token of a request, looked up once and remembered.
 
 While PostgreSQL tells of revoked tokens, a remembered token is good for minutes;
-while it does not, only for seconds. So a revocation takes effect at once, and
-at the latest after `BLIND_TTL_S`.
+while it does not, only for seconds. When it begins to tell again, all are looked up
+anew, for what changed meanwhile was not heard. So a revocation takes effect at once,
+and at the latest after `BLIND_TTL_S`.
 """
 
 import asyncio
+import math
 import time
 from datetime import UTC, datetime
 
@@ -38,6 +40,7 @@ class Tokens:
         """Start knowing nobody."""
         self._database = database
         self._known: dict[str, tuple[NodeIdentity, float]] = {}
+        self._changes = 0
         self._guesses = RateLimit(GUESSES_PER_S, GUESSES_BURST)
         self._lock = asyncio.Lock()
 
@@ -64,7 +67,13 @@ class Tokens:
 
     def forget_node(self, node_id: int) -> None:
         """Look up a node's tokens anew from now on."""
+        self._changes += 1
         self._known = {bearer: found for bearer, found in self._known.items() if found[0].node_id != node_id}
+
+    def forget_all(self) -> None:
+        """Look up every token anew from now on; those that were known are no guesses."""
+        self._changes += 1
+        self._known = {bearer: (identity, -math.inf) for bearer, (identity, _) in self._known.items()}
 
     def _remembered(self, bearer: str, *, told: bool) -> NodeIdentity | None:
         """Return the answer that is still good, None when it has to be looked up."""
@@ -76,13 +85,15 @@ class Tokens:
         return identity if time.monotonic() - at < ttl else None
 
     async def _find(self, bearer: str) -> NodeIdentity:
+        changes = self._changes
         rows = await self._database.rows(_FIND, [tokens.digest_of(bearer)])
         identity = NodeIdentity(*rows[0]) if rows else NOBODY
         if len(self._known) >= MAX_REMEMBERED:
             self._known = {token: found for token, found in self._known.items() if found[0] is not NOBODY}
         if len(self._known) >= MAX_REMEMBERED:
             self._known.clear()
-        self._known[bearer] = (identity, time.monotonic())
+        # what changed while the question was under way may not be in its answer
+        self._known[bearer] = (identity, time.monotonic() if changes == self._changes else -math.inf)
         return identity
 
 

@@ -29,9 +29,10 @@ _LISTEN = (f"LISTEN {commands.CHANNEL}", f"LISTEN {tokens.CHANNEL}")
 class Board:
     """The waiting commands by node as this process knows them, kept up to date by a task."""
 
-    def __init__(self, forget_node: Callable[[int], None]) -> None:
-        """`forget_node` is told the id of a node whose tokens changed."""
+    def __init__(self, forget_node: Callable[[int], None], forget_all: Callable[[], None]) -> None:
+        """`forget_node` is told the id of a node whose tokens changed; `forget_all`, that some may have unheard."""
         self._forget_node = forget_node
+        self._forget_all = forget_all
         self._waiting: dict[str, int] = {}
         self._pollers: dict[str, set[asyncio.Event]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -101,6 +102,7 @@ class Board:
         async with await AsyncConnection.connect(conninfo(), autocommit=True) as connection:
             for statement in _LISTEN:
                 await connection.execute(statement)
+            self._forget_all()
             self.listening = True
             while True:
                 async with asyncio.timeout(ANSWER_TIMEOUT_S):

@@ -17,7 +17,7 @@ class Service:
         """Put the parts together."""
         self.database = Database()
         self.tokens = Tokens(self.database)
-        self.board = Board(self.tokens.forget_node)
+        self.board = Board(self.tokens.forget_node, self.tokens.forget_all)
         self.aftermath = Aftermath()
         self.writer = Writer(self.database, self.aftermath.committed)
         self.rate = RateLimit()

@@ -60,6 +60,34 @@ def test_a_node_whose_tokens_changed_is_looked_up_anew():
     assert database.asked == 2
 
 
+def test_what_was_looked_up_before_anybody_listened_is_looked_up_anew_and_is_no_guess(monkeypatch):
+    monkeypatch.setattr(auth, "GUESSES_BURST", 1.0)
+    database = NoDatabase([(1, "n01", "d", None)])
+    tokens = Tokens(database)
+    identify(tokens, told=False)
+    database.found = []
+    tokens.forget_all()
+    with pytest.raises(Problem) as problem:
+        identify(tokens, told=True)
+    assert problem.value.status == 401
+
+
+def test_a_token_revoked_while_it_is_looked_up_is_not_remembered_as_good():
+    database = NoDatabase([(1, "n01", "d", None)])
+    tokens = Tokens(database)
+    before = database.rows
+
+    async def rows(*asked):
+        tokens.forget_node(1)
+        return await before(*asked)
+
+    database.rows = rows
+    identify(tokens, told=True)
+    database.rows, database.found = before, []
+    with pytest.raises(Problem):
+        identify(tokens, told=True)
+
+
 def test_whoever_guesses_tokens_does_not_crowd_out_those_who_hold_one(monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     monkeypatch.setattr(auth, "GUESSES_BURST", 3.0)

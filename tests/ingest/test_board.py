@@ -19,7 +19,7 @@ def test_listening_is_taken_up_again_after_any_failure_of_the_database(monkeypat
             await asyncio.Event().wait()
 
     async def story():
-        subject = Flaky(lambda _: None)
+        subject = Flaky(lambda _: None, lambda: None)
         subject.start()
         await asyncio.wait_for(listening.wait(), 5)
         await subject.stop()
@@ -30,7 +30,7 @@ def test_listening_is_taken_up_again_after_any_failure_of_the_database(monkeypat
 
 def test_only_the_node_concerned_is_woken():
     async def story():
-        subject = Board(lambda _: None)
+        subject = Board(lambda _: None, lambda: None)
         waits = {node: asyncio.ensure_future(subject.wait(node, 0.3)) for node in ("a", "b")}
         await asyncio.sleep(0)
         subject.post("a")
@@ -47,7 +47,7 @@ def test_only_the_node_concerned_is_woken():
 
 def test_a_command_that_came_before_the_poll_is_not_waited_for():
     async def story():
-        subject = Board(lambda _: None)
+        subject = Board(lambda _: None, lambda: None)
         subject.post("a")
         await asyncio.wait_for(subject.wait("a", 60), 1)
 
