@@ -9,6 +9,7 @@ from django.conf import settings
 from middlewatch_wire import make_event
 
 from controlplane.runs.models import Run
+from controlplane.watch import wake
 
 QUEUE = "celery"
 
@@ -20,6 +21,11 @@ def broker():
     yield client
     client.delete(QUEUE)
     client.close()
+
+
+@pytest.fixture(autouse=True)
+def new_names_are_looked_up_at_once(monkeypatch):
+    monkeypatch.setattr(wake, "LOOK_EVERY_S", 0.0)
 
 
 def next_task(broker, within_s=5.0):
