@@ -31,12 +31,13 @@ class Failed(MiddlewatchError):
 
 @dataclass(kw_only=True)
 class Story:
-    """Tells the demonstration through the product's own REST API."""
+    """Tells the demonstration through the product's own REST API, looking at it every `poll_s` seconds."""
 
     client: Client
     cluster: Cluster
     narrator: Narrator
     run: str
+    poll_s: float = POLL_S
 
     def agents_up(self, names: Sequence[str]) -> None:
         """Wait until every agent has said hello."""
@@ -85,7 +86,7 @@ class Story:
                     self._repeat(incident["id"], heard, began)
                     return self._incident(incident["id"])
             self.narrator.status(f"{time.time() - began:.0f} s since the fault, step {self._run()['high_water_step']}")
-            time.sleep(POLL_S)
+            time.sleep(self.poll_s)
         found = self._incident_of(fault, known)
         return self._incident(found["id"]) if found else None
 
@@ -163,7 +164,7 @@ class Story:
             if time.monotonic() > limit:
                 raise Failed(f"{what} did not come within {limit_s:.0f} s")
             self.narrator.status(f"waiting for {what}")
-            time.sleep(POLL_S)
+            time.sleep(self.poll_s)
 
 
 def _epoch(text: str) -> float:

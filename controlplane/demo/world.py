@@ -14,7 +14,7 @@ from controlplane.demo.faults import FAULTS, Fault
 from controlplane.demo.narrator import Narrator
 from controlplane.demo.report import FaultReport
 from controlplane.demo.site import LOCAL, Site
-from controlplane.demo.story import Story
+from controlplane.demo.story import POLL_S, Story
 from controlplane.embedded.plane import ControlPlane
 
 RUN = "tiny-transformer"
@@ -103,9 +103,9 @@ class World:
             rows.append(story.suffer(fault, self.site.victims[number % len(self.site.victims)]))
         return rows
 
-    def story(self) -> Story:
+    def story(self, poll_s: float = POLL_S) -> Story:
         """Return the teller of this world's run."""
-        return Story(client=self.client, cluster=self.cluster, narrator=self.narrator, run=RUN)
+        return Story(client=self.client, cluster=self.cluster, narrator=self.narrator, run=RUN, poll_s=poll_s)
 
     def goodput(self) -> float:
         """Return the share of the time since the first launch that went into steps which count."""
