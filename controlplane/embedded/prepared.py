@@ -204,7 +204,7 @@ def _wait_ready(child: Child, sockets: Path, log: Path) -> None:
     while not _ensure_database(sockets):
         if child.ended() or time.monotonic() > deadline:
             told = log.read_text(errors="replace")[-800:].strip()
-            raise CannotStart(f"The database of the replay does not start: {told}")
+            raise CannotStart(f"The prepared database does not start: {told}")
         time.sleep(POLL_S)
 
 

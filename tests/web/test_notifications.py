@@ -154,7 +154,10 @@ def test_an_incident_page_says_why_nobody_was_told(admin):
 
 def test_a_message_leads_to_where_what_was_done_is_taken_back_or_what_is_asked_is_answered(admin, monkeypatch):
     world = build()
-    links = lambda: telling.incident(f"incident:{world.incident.pk}", world.now).links  # noqa: E731
+
+    def links():
+        return telling.incident(f"incident:{world.incident.pk}", world.now).links
+
     page = f"{settings.BASE_URL}/executions/{world.execution.pk}/"
     steps = list(world.execution.steps.all())
     world.execution.steps.all().delete()
