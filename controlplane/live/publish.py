@@ -70,7 +70,7 @@ def pack(topic: Topic, fragment: registry.Fragment, version: int) -> list[dict[s
     head = {"seq": fragment.seq, "topic": str(topic), "version": version}
     packed: list[dict[str, Any]] = []
     if fragment.content:
-        packed.append({**head, "after": fragment.after, "content": fragment.content})
+        packed.append({**head, "newest": fragment.newest, "content": fragment.content})
     if fragment.series is not None:
         packed.append({**head, "series": fragment.series})
     return packed

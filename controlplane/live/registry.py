@@ -23,14 +23,14 @@ class Fragment:
     """What open pages need to be up to date again.
 
     `content` is HTML made of out-of-band elements, the same for every viewer.
-    `seq` is the number of the newest chronicle entry inside, `after` the number
-    before the oldest one, so a page notices a hole. `series` holds numbers for
+    `seq` is the number of the newest chronicle entry inside, `newest` of the
+    newest there is, so a page notices what it lacks. `series` holds numbers for
     charts; they swap nothing.
     """
 
     content: str = ""
     seq: int = 0
-    after: int = 0
+    newest: int = 0
     series: Mapping[str, Any] | None = None
 
 

@@ -75,13 +75,13 @@ def _with_chronicle(
     """Add the entries after `since`, or the newest one alone when nobody knows what was sent."""
     newest = chronicle.last_number(stream)
     if CHRONICLE not in regions:
-        return Fragment(content="".join(parts), seq=newest, after=newest, series=points)
+        return Fragment(content="".join(parts), seq=newest, newest=newest, series=points)
     after = max(0, newest - 1) if since is None else since
     told = list(chronicle.entries(stream, after=after)[:MAX_ENTRIES])
     if told:
         parts.append(render_to_string("web/parts/inbox.html", {"lines": lines(told)}))
     last = told[-1].number if told else newest
-    return Fragment(content="".join(parts), seq=last, after=min(after, last), series=points)
+    return Fragment(content="".join(parts), seq=last, newest=max(newest, last), series=points)
 
 
 def _part(template: str, facts: dict[str, Any]) -> str:

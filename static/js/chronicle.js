@@ -20,7 +20,14 @@
 
   const number = (entry) => Number(entry.dataset.number);
   const numbers = (place) => Array.from(place.children, number);
-  mw.known = () => Math.max(Number(section.dataset.known), ...numbers(list), ...numbers(inbox));
+
+  // The number up to which this page has every entry: a newer one may have come before those that it follows.
+  let complete = Number(section.dataset.known);
+  mw.known = () => {
+    const have = new Set([...numbers(list), ...numbers(inbox)]);
+    while (have.has(complete + 1)) complete += 1;
+    return complete;
+  };
 
   const scrolledPast = () => !oldestFirst && list.getBoundingClientRect().top < 0;
 

@@ -8,6 +8,8 @@
   const POLL_AFTER_S = 60;
   const POLL_EVERY_S = 10;
   const GAP_MS = 400;
+  const ANSWER_MS = 10_000;
+  const REFUSED = { 4400: "Not followed", 4401: "Signed out · open the page again", 4403: "Not allowed to follow this" };
   const INBOX = "#chronicle-inbox";
 
   // A morph keeps what the reader did: an open <details> stays open.
@@ -26,7 +28,10 @@
   let ended = "";
   let polledAt = 0;
   let syncing = null;
-  let again = false;
+  let asked = 0;
+  let caughtUp = 0;
+  let missed = false;
+  let newest = 0;
 
   const secondsSince = (moment) => (performance.now() - moment) / 1000;
 
@@ -45,7 +50,7 @@
     if (ended) say("stale", ended);
     else if (age === null) say("stale", "Stale · the watch is not running");
     else if (Math.max(age, silence) > STALE_S) say("stale", `Stale ${mw.span(Math.max(age, silence))}`);
-    else if (!connected) say("connecting", `Connecting · ${mw.span(silence)} ago`);
+    else if (!connected || missed) say("connecting", `Connecting · ${mw.span(silence)} ago`);
     else say("live", `Live · ${mw.span(silence)} ago`);
   };
 
@@ -78,8 +83,11 @@
   };
 
   const told = document.getElementById("chronicle")?.dataset.topic;
+  const lacks = () => newest > mw.known();
   const notice = (envelope) => {
-    if (envelope.topic === told && envelope.after > mw.known()) setTimeout(() => { if (envelope.after > mw.known()) resync(); }, GAP_MS);
+    if (envelope.topic !== told) return;
+    newest = Math.max(newest, envelope.newest || 0);
+    if (lacks()) setTimeout(() => { if (lacks()) resync(); }, GAP_MS);
   };
 
   const after = () => {
@@ -108,22 +116,35 @@
     return `/live/resync?${query}`;
   };
 
-  const catchUp = async () => {
-    const answer = await fetch(address(), { headers: { Accept: "application/json" } });
-    if (answer.redirected || answer.status === 401) { ended = "Signed out · open the page again"; show(); return; }
-    if (!answer.ok) return;
+  const fetchMissed = async () => {
+    const answer = await fetch(address(), { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(ANSWER_MS) });
+    if (answer.redirected || answer.status === 401) { ended = REFUSED[4401]; show(); return; }
+    if (answer.status === 403) { ended = REFUSED[4403]; show(); return; }
+    if (!answer.ok) throw new Error(String(answer.status));
     const body = await answer.json();
     for (const envelope of body.messages) {
       const text = accept(envelope);
       if (text) await htmx.swap({ sourceElement: live, target: live, swap: "none", text });
+      if (envelope.topic === told) newest = Math.max(newest, envelope.newest || 0);
     }
     after();
     if (body.ok) heard(body.age_s);
   };
 
-  const resync = async () => {
-    if (syncing) { again = true; return syncing; }
-    syncing = catchUp().catch(() => {}).finally(() => { syncing = null; if (again) { again = false; resync(); } });
+  // Whoever asks while an answer is under way is answered by a later one; what failed is asked for again in a second.
+  const catchUp = async () => {
+    while (caughtUp < asked) {
+      const now = asked;
+      await fetchMissed();
+      caughtUp = now;
+    }
+    missed = false;
+    show();
+  };
+
+  const resync = () => {
+    asked += 1;
+    syncing ||= catchUp().catch(() => {}).finally(() => { syncing = null; });
     return syncing;
   };
 
@@ -134,7 +155,7 @@
     const envelope = JSON.parse(message.data);
     if (envelope.topic === undefined) {
       event.detail.cancelled = true;
-      if (envelope.ready) { connected = true; resync(); }
+      if (envelope.ready) { connected = missed = true; resync(); }
       if (envelope.ping) heard(envelope.age_s);
       return;
     }
@@ -147,8 +168,7 @@
   live.addEventListener("htmx:ws:after:message:incoming", after);
   live.addEventListener("htmx:ws:close", (event) => {
     connected = false;
-    const why = { 4401: "Signed out · open the page again", 4403: "Not allowed to follow this", 4400: "Not followed" }[event.detail.code];
-    if (why) ended = why;
+    ended = REFUSED[event.detail.code] || ended;
     show();
   });
 
@@ -166,6 +186,7 @@
 
   setInterval(() => {
     show();
+    if (connected && !ended && !syncing && (caughtUp < asked || lacks())) resync();
     if (ended || secondsSince(heardAt) < POLL_AFTER_S && connected) return;
     if (secondsSince(heardAt) < POLL_AFTER_S && !polledAt) return;
     if (connected && secondsSince(heardAt) < STALE_S) { polledAt = 0; return; }

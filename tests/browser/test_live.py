@@ -1,12 +1,14 @@
 """An open page follows what happens, loses its socket, and is complete again."""
 
 from datetime import UTC, datetime
+from unittest import mock
 
 from playwright.sync_api import expect
 
 from controlplane.chronicle.actions import tell
 from controlplane.incidents import actions
 from controlplane.incidents.models import Incident
+from controlplane.live import publish, store, topics
 from controlplane.live.actions import touch
 from controlplane.runbooks.models import Execution
 from controlplane.runs.models import Run
@@ -80,6 +82,42 @@ def test_after_a_lost_socket_the_chronicle_is_complete_and_typed_text_and_focus_
     assert page.input_value("#note-text") == "half a thought"
     assert page.evaluate("document.activeElement.id") == "note-text"
     visit.troubles[:] = [line for line in visit.troubles if not any(word in line for word in OF_THE_LOSS)]
+
+
+def test_an_entry_whose_message_was_lost_is_asked_for_though_a_later_one_has_come(visit, aside):
+    page, world = _incident(visit, aside)
+    topic = topics.parse(f"incident:{world.incident.pk}")
+    aside(_tell, world.incident.pk, "Heard.")
+    page.wait_for_selector("#chronicle-list > #entry-6")
+
+    def lose():
+        with mock.patch.object(publish, "send"):
+            _tell(world.incident.pk, "Told, and its message lost.")
+        assert store.last_sent(topic) == 7
+
+    aside(lose)
+    aside(_tell, world.incident.pk, "Heard again.")
+    page.wait_for_selector("#chronicle-list > #entry-7")
+    assert _numbers(page) == [8, 7, 6, 5, 4, 3, 2, 1]
+
+
+def test_catching_up_that_fails_is_tried_again_and_the_page_is_not_called_live_before(visit, aside, server):
+    page, world = _incident(visit, aside)
+    page.route("**/live/resync*", lambda route: route.fulfill(status=503))
+    server.kill()
+    page.wait_for_selector("#freshness[data-state=connecting]")
+    aside(_tell, world.incident.pk, "Told while nobody listened.")
+    server.start()
+    with page.expect_response("**/live/resync*", timeout=40_000):
+        pass
+    aside(_tell, world.incident.pk, "Told by the socket.")
+    page.wait_for_selector("#chronicle-list > #entry-7")
+    assert page.get_attribute("#freshness", "data-state") == "connecting"
+    page.unroute("**/live/resync*")
+    page.wait_for_selector("#chronicle-list > #entry-6")
+    page.wait_for_selector("#freshness[data-state=live]")
+    assert _numbers(page) == [7, 6, 5, 4, 3, 2, 1]
+    visit.troubles[:] = [line for line in visit.troubles if not any(word in line for word in (*OF_THE_LOSS, "503"))]
 
 
 def test_a_reader_who_scrolled_down_is_told_by_a_pill_and_not_moved(visit, aside):

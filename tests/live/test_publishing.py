@@ -25,7 +25,7 @@ def sent(monkeypatch):
 
     def render(subject, regions, since):
         entries = 9 if registry.CHRONICLE in regions else 0
-        return Fragment(content=f"{subject}:{sorted(regions)}:{since}", seq=entries, after=since or 0)
+        return Fragment(content=f"{subject}:{sorted(regions)}:{since}", seq=entries, newest=entries)
 
     for kind in ("incident", "fleet", "count"):
         also = ("count",) if kind == "fleet" else ()
@@ -135,9 +135,9 @@ def test_a_redis_that_is_gone_costs_a_log_line_and_nothing_else(monkeypatch, cap
 
 
 def test_numbers_travel_apart_from_html():
-    packed = publish.pack(Topic("run", "a"), Fragment(content="<p>", seq=3, after=2, series={"at": [1]}), 5)
+    packed = publish.pack(Topic("run", "a"), Fragment(content="<p>", seq=3, newest=4, series={"at": [1]}), 5)
     assert [sorted(one) for one in packed] == [
-        ["after", "content", "seq", "topic", "version"],
+        ["content", "newest", "seq", "topic", "version"],
         ["seq", "series", "topic", "version"],
     ]
 

@@ -31,7 +31,7 @@ def test_a_page_gets_every_entry_after_the_one_it_knows_and_the_current_state(cl
     (message,) = _get(client, f"topics={topic}&since={topic}:2")["messages"]
     assert re.findall(r'id="entry-(\d+)"', message["content"]) == ["3", "4", "5"]
     assert 'id="state"' in message["content"]
-    assert (message["seq"], message["after"]) == (5, 2)
+    assert (message["seq"], message["newest"]) == (5, 5)
 
 
 def test_a_page_that_knows_everything_gets_no_entry(client, world):
