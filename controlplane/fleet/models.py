@@ -6,7 +6,7 @@ from django.db import models
 
 
 class NodeState(models.TextChoices):
-    """Ledger states of a node (requirements L-02); `unknown` until it said hello."""
+    """Ledger states of a node (L-02); `unknown` until it said hello."""
 
     UNKNOWN = "unknown"
     HEALTHY = "healthy"

@@ -108,7 +108,7 @@ def move_node(name: str, *, expected: str, to: str, reason: str, actor_kind: str
 
 
 def hold_node(name: str, *, held: bool) -> Node:
-    """Set or lift an operator's hold: automation keeps its hands off a held node (11.24)."""
+    """Set or lift an operator's hold: automation keeps its hands off a held node (methods 11.24)."""
     if not Node.objects.filter(name=name).update(held=held):
         raise NotFound(f"there is no node {name}")
     return Node.objects.get(name=name)

@@ -80,7 +80,7 @@ def in_conflict() -> list[str]:
 
 
 def returned(name: str, now: datetime) -> Returned | None:
-    """Recognise in the node `name` a machine that the ledger keeps out under another name (requirements L-01).
+    """Recognise in the node `name` a machine that the ledger keeps out under another name (L-01).
 
     Serial numbers decide, and where they say nothing half of the GPUs. A machine that
     still speaks under its own name is another one with copied identifiers; so is one

@@ -1,4 +1,4 @@
-"""Ask schedulers to follow the ledger, once for each difference (requirements L-04, L-09).
+"""Ask schedulers to follow the ledger, once for each difference (L-04, L-09).
 
 Each difference is looked at again under the node's lock before anything is asked. Every
 request is written into the node's history, and its answer is seen in the scheduler's

@@ -1,4 +1,4 @@
-"""Ask the training itself for a checkpoint now, or take the asking back (requirements R-09, H-02).
+"""Ask the training itself for a checkpoint now, or take the asking back (R-09, H-02).
 
 The switch is armed on the node of rank 0, which decides for all ranks when it is
 taken. It disarms itself: with its deadline, with the attempt, and once it was used.

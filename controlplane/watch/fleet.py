@@ -132,7 +132,7 @@ def _record(judged: Sequence[Finding], now: datetime, book: Book) -> list[Incide
 
 
 def _tell_drains(reducer: FleetMachine, signals: Sequence[Signal], book: Book) -> None:
-    """Tell once who drained what at the scheduler; Middlewatch leaves it alone (requirements L-09)."""
+    """Tell once who drained what at the scheduler; Middlewatch leaves it alone (L-09)."""
     spoken = {str(signal.data.get("node")) for signal in signals if signal.kind == "scheduler.node"}
     groups: dict[tuple[str, str], list[str]] = {}
     drained = reducer.drained() if spoken else {}
@@ -178,7 +178,7 @@ def _hello(signal: Signal, now: datetime, book: Book) -> None:
 
 
 def _refuse(returned: fleet_queries.Returned, now: datetime, book: Book) -> None:
-    """Take no machine in that the ledger keeps out under another name (requirements L-01)."""
+    """Take no machine in that the ledger keeps out under another name (L-01)."""
     name = returned.node.name
     try:
         entry = quarantine.refuse(returned, now=now, book=book)

@@ -1,4 +1,4 @@
-"""Freeze one rank for a drill, for a while (requirement R-15).
+"""Freeze one rank for a drill, for a while (R-15).
 
 It hurts training on purpose, so no node allows it unless its own agent.toml names
 `rank.freeze` among its commands. A frozen rank that nobody ended goes on by itself, also

@@ -1,4 +1,4 @@
-"""End the process trees of ranks on this node, and prove that they are dead (requirement R-03).
+"""End the process trees of ranks on this node, and prove that they are dead (R-03).
 
 The last resort when the launcher cannot: whoever holds a dead job's devices keeps
 the next attempt from them. The shim goes last, for it writes down how its rank

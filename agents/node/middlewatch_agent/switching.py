@@ -1,4 +1,4 @@
-"""Arm and disarm the switches that training loops look for (requirements R-09, H-01, H-02).
+"""Arm and disarm the switches that training loops look for (R-09, H-01, H-02).
 
 Arming is a wait: the command runs until the ranks of this node have taken the
 switch, and whatever ends the wait takes the file away. So a switch lives no longer

@@ -1,4 +1,4 @@
-"""What a fault cost: computed from what was measured, never typed (requirements C-03)."""
+"""What a fault cost: computed from what was measured, never typed (C-03)."""
 
 from dataclasses import dataclass
 

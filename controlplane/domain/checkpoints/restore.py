@@ -2,7 +2,7 @@
 
 A checkpoint counts only when it is complete: its metadata present and every file of
 the right length. The newest one is often torn, because the crash came while it was
-written, so those passed over are named with the reason (requirements D-09).
+written, so those passed over are named with the reason (D-09).
 """
 
 from collections.abc import Iterable

@@ -16,7 +16,7 @@ from controlplane.domain.detection.hardware_state import MAX_GPUS, MAX_NICS, Gau
 from controlplane.domain.signals import Signal
 
 SRAM_LIMIT = 4
-"""Uncorrectable errors of the cache memory in a GPU's life that the vendor allows (requirements D-06)."""
+"""Uncorrectable errors of the cache memory in a GPU's life that the vendor allows (D-06)."""
 LIFE_LIMIT = 4
 """The same where a driver gives one number for all memories, in which remapped rows count too."""
 ABSENT_TIMES = 2

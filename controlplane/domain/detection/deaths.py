@@ -106,7 +106,7 @@ def _entity(attempt: AttemptState, exits: Mapping[int, Exit], first: int | None)
 
 
 def _klass(attempt: AttemptState, found_at: float, policy: RunPolicy, now: float) -> str:
-    """A crash whose survivors do not end is its own class after a while (requirements D-03)."""
+    """A crash whose survivors do not end is its own class after a while (D-03)."""
     over = attempt.ended_at is not None or now < found_at + no_exit_s(attempt, policy)
     return "crash" if over or not _survivors(attempt) else "crash_no_exit"
 
@@ -140,7 +140,7 @@ def _exit_lines(attempt: AttemptState, dead: Mapping[int, RankState], exits: Map
 
 
 def _shared(attempt: AttemptState, exits: Mapping[int, Exit]) -> str | None:
-    """Give the sign of the exception that most ranks raised alike: the workload's own (methods 7b)."""
+    """Give the sign of the exception that most ranks raised alike: the workload's own (methods 7, example b)."""
     signs = Counter(
         exit_.sign for exit_ in exits.values() if exit_.weight == weights.EXCEPTION and not _is_signal(exit_)
     )

@@ -1,4 +1,4 @@
-"""Tell when a launch differs from the last one that trained (requirements D-15).
+"""Tell when a launch differs from the last one that trained (D-15).
 
 A change is no fault, so this never acts and blames nobody: it is what a person wants
 to know first when the next thing goes wrong. Training on is the acknowledgement.

@@ -37,7 +37,7 @@ MAX_LABEL = 16
 DRAINS = frozenset({"draining", "drained"})
 
 ASK_EVERY_S = 30.0
-"""How often the ledger is held against the allocations at least (requirements L-04: every minute)."""
+"""How often the ledger is held against the allocations at least (L-04: every minute)."""
 
 __all__ = ["NO_WITNESS", "FleetMachine", "FleetView", "KeptOut", "Witness"]
 

@@ -1,4 +1,4 @@
-"""Tell when the fleet is heard badly, or stays away from maintenance too long (requirements D-19, D-17).
+"""Tell when the fleet is heard badly, or stays away from maintenance too long (D-19, D-17).
 
 Each sort of it is told once for all nodes that have it, and nobody is blamed.
 """

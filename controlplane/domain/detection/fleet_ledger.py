@@ -1,4 +1,4 @@
-"""Hold the ledger against what the scheduler does and what machines claim (requirements L-04, methods 11.6).
+"""Hold the ledger against what the scheduler does and what machines claim (L-04, methods 11.6).
 
 A node that is kept out must not train: an attempt that began with it in its
 allocation is told at once. Two machines under one name are told as well, because

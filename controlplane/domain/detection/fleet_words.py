@@ -67,7 +67,7 @@ def _spares(names: Sequence[str], witness: Witness) -> str:
 
 
 def _group_evidence(state: FleetState, loss: GroupLoss, names: Sequence[str], entity: str) -> tuple[Evidence, ...]:
-    """Weigh on the place they share, never on single nodes: a group event is no strike (requirements L-07)."""
+    """Weigh on the place they share, never on single nodes: a group event is no strike (L-07)."""
     if entity == "platform":
         return ()
     place = entity.partition(":")[2]

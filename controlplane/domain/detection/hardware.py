@@ -1,4 +1,4 @@
-"""Find a GPU that has failed, and testify to what machines said before a run stopped (requirements D-06).
+"""Find a GPU that has failed, and testify to what machines said before a run stopped (D-06).
 
 A finding stands only for what condemns: a fault that is fatal by its code, a part that
 fails again. Anything weaker is testimony: a line of evidence for the detector that

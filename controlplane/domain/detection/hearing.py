@@ -1,4 +1,4 @@
-"""Judge how well a node is heard (requirements D-19, methods 7 and 11.16).
+"""Judge how well a node is heard (D-19, methods 7 and 11.16).
 
 A clock that is off, a reader that reads nothing, a log with a hole: each takes the
 meaning from a node's stamps or from its silence, and must be known before anything
@@ -20,7 +20,7 @@ MAX_LAG_S = 10.0
 TOLD_LAG_S = 60.0
 """Events that wait longer than this at their node are late."""
 LOG_LATENCY_S = 1.0
-"""How late a line of the kernel's log is stamped and read (methods 7, the default of B)."""
+"""How late a line of the kernel's log is stamped and read (methods 7, part of B)."""
 NO_READ_S = 60.0
 """Methods 11.16: a reader that has read nothing for so long is deaf."""
 GAP_S = 900.0

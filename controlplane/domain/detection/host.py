@@ -21,7 +21,7 @@ from controlplane.domain.signatures.table import by_id
 DETECTOR = "D-22"
 KLASS = "host_memory"
 OOM_KILL = 5.0
-"""Methods 7, "kernel OOM kill"."""
+"""What a kill by the kernel weighs (methods 7)."""
 NEAR_S = 60.0
 """A rank that was killed this near to the kernel's line, and that no line names, was its prey."""
 MAX_FINDINGS = 16

@@ -1,4 +1,4 @@
-"""See that steps arrive late, which is no hang and no loss of a node (requirements D-19).
+"""See that steps arrive late, which is no hang and no loss of a node (D-19).
 
 A step is late when it arrives long after it was stamped, measured by the clock of its
 node as heartbeats show it. One late step proves nothing; only when nothing but

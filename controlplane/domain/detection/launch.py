@@ -1,4 +1,4 @@
-"""Check the arithmetic of a launch: parameters, batch, ranks, the step it resumes at (requirements D-16).
+"""Check the arithmetic of a launch: parameters, batch, ranks, the step it resumes at (D-16).
 
 Each check speaks only when everything that it compares was declared or measured, and
 what it says is advice: an attempt that trains is not stopped for it.

@@ -237,7 +237,7 @@ def _scale(scale: ScaleState, point: Point, policy: RunPolicy) -> bool:
 
 
 def _sign(scale: ScaleState) -> str:
-    """Give the early sign, if there was one: a loss scale that fell steadily (requirements D-12)."""
+    """Give the early sign, if there was one: a loss scale that fell steadily (D-12)."""
     if scale.fell_from is None or scale.value is None or scale.fell_from < SIGN_FALL * scale.value:
         return ""
     return f"the loss scale has fallen from {scale.fell_from:g} to {scale.value:g} since step {scale.fell_step}"

@@ -1,4 +1,4 @@
-"""Find a network port that stays down or flaps, and a switch under which many do (methods 7, signatures NET).
+"""Find a network port that stays down or flaps, and a switch under which many do (methods 7, docs/signatures.md).
 
 A port that goes down and comes back within seconds is a flap: it is counted, and told
 only when it has flapped often in a day. The count is sticky: a port that works

@@ -1,4 +1,4 @@
-"""Watch a run's place in the queue and the end of its allocation (requirements D-17).
+"""Watch a run's place in the queue and the end of its allocation (D-17).
 
 Under a reservation of one's own a job has nothing to wait for, so waiting is an alarm.
 Everything else here is a warning hours ahead. Nothing of it acts or blames a node.

@@ -1,4 +1,4 @@
-"""An attempt that ended by the scheduler's decision, and nothing follows it (requirements D-17, R-13).
+"""An attempt that ended by the scheduler's decision, and nothing follows it (D-17, R-13).
 
 A time limit and a preemption are no faults: nobody is blamed and nothing is counted as
 failed. But a run that nobody launches again stands as still as one that crashed.

@@ -174,7 +174,7 @@ def _same_step(failures: list[Failure], policy: RunPolicy) -> Story | None:
 
 
 def _loop(failures: list[Failure], policy: RunPolicy) -> Story | None:
-    """Equal failures, or launches without anything durable to show for them (requirements D-11)."""
+    """Equal failures, or launches without anything durable to show for them (D-11)."""
     for failure in failures:
         same = tuple(one for one in failures if one.clear and failure.clear and one.sign == failure.sign)
         if len(same) >= policy.same_failures:

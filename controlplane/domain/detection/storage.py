@@ -1,4 +1,4 @@
-"""Find a storage that does not answer, and one that runs out of room (requirements D-18).
+"""Find a storage that does not answer, and one that runs out of room (D-18).
 
 While the storage does not answer, every machine that uses it looks ill: so this
 verdict comes with its own acquittal of the program, and the blame on GPUs and nodes

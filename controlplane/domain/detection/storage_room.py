@@ -1,4 +1,4 @@
-"""Tell in time that a path runs out of room (requirements D-18, H-11).
+"""Tell in time that a path runs out of room (D-18, H-11).
 
 Free bytes and inodes are fitted by a straight line over the last hours. Of the many
 nodes that see a shared path one is listened to, until it falls silent.

@@ -1,4 +1,4 @@
-"""Who speaks against the storage, and who says that it answers again (requirements D-18).
+"""Who speaks against the storage, and who says that it answers again (D-18).
 
 Three sorts of witness: the agents' write probes, the kernels' complaints about the
 file server, and the errors of ranks that read or wrote. One node alone tells of its

@@ -1,4 +1,4 @@
-"""Find saves that do not come, and saves that are not whole (requirements D-09).
+"""Find saves that do not come, and saves that are not whole (D-09).
 
 A run that makes steps and saves nothing looks healthy and puts ever more work at risk.
 A save that lacks files looks like a restore point and is none. Neither is touched: the

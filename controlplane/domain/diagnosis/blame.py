@@ -28,7 +28,7 @@ _ONLY: Mapping[str, frozenset[str]] = {
     "storage_stall": frozenset({"storage"}),
     "correlated_loss": frozenset({"domain", "network", "platform"}),
 }
-"""While these stand, blame on anything else is suspended (requirements D-18, L-07)."""
+"""While these stand, blame on anything else is suspended (D-18, L-07)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Which findings belong to one incident.
 
 A person wants one problem told once: all that happens to a run until it is under
-way again is one incident, however many launches it takes (requirements D-02). What
+way again is one incident, however many launches it takes (D-02). What
 the run survives, and what only concerns our sight of it, is told apart: it must
 neither swallow a later crash nor be swallowed by one.
 """

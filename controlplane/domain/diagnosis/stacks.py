@@ -4,7 +4,7 @@ Of a thousand ranks that hang, nearly all wait for the rest, and their stacks ar
 same. What matters is who stands elsewhere, so ranks are grouped by what they do and
 by the innermost line of the program that is not a library's, and the smallest group
 is told first. A rank that gave no stack belongs to a group of its own: in a hang
-that is the strongest hint of all (requirements R-02, H-21).
+that is the strongest hint of all (R-02, H-21).
 """
 
 import re

@@ -3,7 +3,7 @@
 The additive scheme of methods 7: one line per kind and entity; what many ranks show
 alike is discounted, since it identifies nobody; coming late counts against an entity
 only beyond the bound of its clock; and the ledger speaks of repeat offenders, of
-company kept (11.14) and of suspicions that were refuted (11.12). Each correction is
+company kept and of suspicions that were refuted (methods 11.12, 11.14). Each correction is
 a line of its own or stands in the words of the line that it changed.
 """
 

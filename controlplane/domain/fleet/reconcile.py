@@ -1,4 +1,4 @@
-"""Hold the node ledger against the scheduler, and say what to ask of it (requirements L-04, L-09).
+"""Hold the node ledger against the scheduler, and say what to ask of it (L-04, L-09).
 
 The ledger is right about who may train, the scheduler about what it would do next. Where
 they differ, the scheduler is asked to follow, and only as far as that undoes nothing of

@@ -1,4 +1,4 @@
-"""Whether the spares last until replacements come (methods 6, requirements D-20).
+"""Whether the spares last until replacements come (methods 6, D-20).
 
 Nodes in repair are Poisson distributed around rate times lead time; a machine that
 comes back broken waits again, which makes the lead time longer. Groups of nodes that

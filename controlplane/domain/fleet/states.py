@@ -2,7 +2,7 @@
 
 The table is data so that the page, the ledger and the checks say the same. A
 move that is not listed is a mistake of the caller, never something to force:
-a node leaves quarantine only by way of repair or proof (requirements L-02, L-05).
+out of quarantine a node goes to repair, to proof or, released, to the pool (L-02, L-05).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How often a node has failed, and what that asks for before it trains again (methods 8, requirements L-03).
+"""How often a node has failed, and what that asks for before it trains again (methods 8, L-03).
 
 Strikes stay for years and fade slowly: one offence is forgiven for every thirty days
 without another. A node on probation counts double.

@@ -17,7 +17,7 @@ from controlplane.domain.recovery.actions_queue import QUEUE_ACTIONS
 __all__ = ["BOUNDARY_LIMIT_S", "BUILT_IN", "COLLECT_BUDGET_S", "Action", "Effect", "Kind", "Param", "Words"]
 
 COLLECT_BUDGET_S = 3.0
-"""How long agents may gather stacks before something is stopped (requirements H-21)."""
+"""How long agents may gather stacks before something is stopped (H-21)."""
 BOUNDARY_LIMIT_S = 30 * 86_400.0
 """A run that saves nothing for so long has an incident of its own by then."""
 

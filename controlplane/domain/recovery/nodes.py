@@ -159,7 +159,7 @@ def _fill(
 
 
 NEAR = ("switch", "rack")
-"""Labels by which a spare is near to what it replaces, the nearest first (requirements R-05, H-28)."""
+"""Labels by which a spare is near to what it replaces, the nearest first (R-05, H-28)."""
 
 
 def _distance(old: Candidate | None, new: Candidate) -> int:

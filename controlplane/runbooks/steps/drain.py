@@ -1,7 +1,7 @@
 """Mark the suspected node so that no further attempt takes it.
 
 It is drained, not quarantined: that it is slow is a measurement of the run, and only
-proof in a run or a benchmark says whether it stays out (requirements D-05, L-05).
+proof in a run or a benchmark says whether it stays out (D-05, L-05).
 """
 
 from controlplane.domain.recovery.responses import is_hard

@@ -1,4 +1,4 @@
-"""How far a node's words can be trusted (requirements D-19, methods 7 and 11.16)."""
+"""How far a node's words can be trusted (D-19, methods 7 and 11.16)."""
 
 import pytest
 

@@ -25,7 +25,7 @@ def evaluate(stage, *, parts, sets=29, seconds=25.0):
 
 
 def stop_in_eval(stage, *, parts):
-    """The evaluation freezes after its first data set (BLM-14)."""
+    """The evaluation freezes after its first data set."""
     phase(stage, "eval", "begin", total=29)
     if parts:
         stage.wait(25, every=5.0)

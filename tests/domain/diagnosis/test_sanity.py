@@ -1,4 +1,4 @@
-"""Seeded faults of 64 ranks as in the (S) table of methods 7: a check of sanity, not a proof.
+"""Seeded faults of 64 ranks (methods 7): a check of sanity, not a proof.
 
 One culprit; one line in ten is lost, victims raise CUDA errors of their own, one
 clock in fifty is wrong, the flight recorder is there in 70 % and right in 95 % of

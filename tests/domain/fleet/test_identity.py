@@ -1,4 +1,4 @@
-"""Whether two agents are one machine (requirements L-01, methods 11.6)."""
+"""Whether two agents are one machine (L-01, methods 11.6)."""
 
 import pytest
 

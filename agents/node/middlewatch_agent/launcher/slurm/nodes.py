@@ -17,7 +17,7 @@ LOST = "Not responding"
 """What Slurm itself writes when a node's daemon is silent for too long."""
 UNFINISHED = "Kill task failed"
 """What Slurm writes when a step did not end in time. The control plane asks for such a node only with the proof of
-the node's agent that no rank process is left there (requirement L-09)."""
+the node's agent that no rank process is left there (L-09)."""
 MAX_REASON = 200
 LOOK_S = 0.1
 ANSWER_S = 3.0
