@@ -183,7 +183,7 @@ DETECTORS: tuple[Detector, ...] = (
     Detector(
         id="D-01",
         name="progress stall",
-        words="No step, or no progress inside a phase, within the deadline of methods 1.",
+        words="No step, or no progress inside a phase, within the deadline that its own speed sets.",
         look=progress.look,
         due=progress.due,
         by_age=True,
