@@ -88,10 +88,13 @@ class SlurmLauncher:
             seen = tools.jobs()
         finally:  # what we mean counts, whether Slurm answers or not
             with self._lock:
-                names = self._ask_to_stop(run, attempt, seen)
+                record = self._ask_to_stop(run, attempt, seen)
+        if record and record.job not in {job.job_id for job in seen}:  # a start may have submitted it since
+            seen = tools.jobs()
         fenced = self._stopper.end(seen, lambda job: self._site.is_of(job, run, attempt), grace_s, why)
         world.renew()
-        fenced += nodes.fence_lost(tools, world.nodes, set(names) - set(fenced), why)
+        used = record.nodes if record else []
+        fenced += nodes.fence_lost(tools, world.nodes, {*used} - {*fenced}, why)
         survivors = self._end_here(run, attempt)
         if fenced:
             fenced = self._give_back(fenced, {process.node for process in survivors}, why)
@@ -109,18 +112,18 @@ class SlurmLauncher:
         kept = nodes.give_back(tools, empty, why)
         return [name for name in fenced if name in kept or name not in empty]
 
-    def _ask_to_stop(self, run: str, attempt: int, seen: Sequence[Job]) -> list[str]:
-        """Write the intent down, hold what waits among the jobs `seen`, and give the nodes of the attempt."""
+    def _ask_to_stop(self, run: str, attempt: int, seen: Sequence[Job]) -> AttemptRecord | None:
+        """Write the intent down, hold what waits among the jobs `seen`, and give the attempt where it was begun."""
         record = self._site.records.newest(run)
         if record is None or (record.attempt < attempt and record.exited_told):
             self._site.records.save(repeats.never_started(run, attempt))
         if record is None or record.attempt != attempt:
-            return []
+            return None
         if record.state != "ended" and not self._is_over(record):
             record.stop_asked = True
             self._site.records.save(record)
             self._waiting.pause(run, {job.job_id: job for job in seen})
-        return record.nodes
+        return record
 
     def _is_over(self, record: AttemptRecord) -> bool:
         job = self._site.job_of(record)
