@@ -16,7 +16,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from controlplane.fleet import commands, tokens
-from controlplane.ingest.database import ANSWER_TIMEOUT_S, conninfo
+from controlplane.ingest.database import ANSWER_TIMEOUT_S, conninfo, prepared_after
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,8 @@ class Board:
             await asyncio.sleep(RECONNECT_S)
 
     async def _listen(self) -> None:
-        async with await AsyncConnection.connect(conninfo(), autocommit=True) as connection:
+        link = await AsyncConnection.connect(conninfo(), autocommit=True, prepare_threshold=prepared_after())
+        async with link as connection:
             for statement in _LISTEN:
                 await connection.execute(statement)
             self._forget_all()

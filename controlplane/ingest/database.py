@@ -44,14 +44,20 @@ def conninfo() -> str:
     return make_conninfo("", **plain)
 
 
+def prepared_after() -> int | None:
+    """Return how often a statement is asked before it is prepared, None for never: as the address says."""
+    uses: int | None = connections["default"].get_connection_params()["prepare_threshold"]
+    return uses
+
+
 class Database:
     """A pool for the event loop and one thread for Django."""
 
     def __init__(self) -> None:
         """Prepare; nothing is connected yet."""
         self._pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
-            conninfo(), min_size=1, max_size=POOL_SIZE, open=False, timeout=CHECKOUT_TIMEOUT_S,
-            reconnect_timeout=5, max_idle=120, name="ingest",
+            conninfo(), kwargs={"prepare_threshold": prepared_after()}, min_size=1, max_size=POOL_SIZE, open=False,
+            timeout=CHECKOUT_TIMEOUT_S, reconnect_timeout=5, max_idle=120, name="ingest",
         )  # fmt: skip
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ingest-django")
 
