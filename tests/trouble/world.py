@@ -37,7 +37,8 @@ OVER = ("stopped", "completed")
 POLICY: dict[str, Any] = {
     "hang_floor_s": 4.0, "delta_s": 0.5, "early_deadline_s": 30.0, "min_samples": 5, "warmup_steps": 1,
     "heartbeat_s": 1.0, "silence_s": 4.0, "silence_hold_s": 4.0, "observe_s": 8.0, "blind_s": 20.0,
-    "restart_capacity": 50, "backoff_s": 0.5, "same_failures": 20, "rung_tries": 20, "max_share": 1.0,
+    "restart_capacity": 50, "backoff_s": 0.5, "backoff_cap_s": 2.0, "same_failures": 20, "rung_tries": 20,
+    "max_share": 1.0,
 }  # fmt: skip
 
 
