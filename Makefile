@@ -34,7 +34,7 @@ test: ## prove that everything works (all tests, on real servers)
 	@$(MAKE) --no-print-directory -j 2 $(STAMP).dev slurm
 	@$(PY) -m pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --reruns 1 --reruns-delay 2 -rR $(TESTS) $(ARGS)
 
-soak: $(STAMP).dev ## kill whatever may die at random during fifty recoveries (an hour)
+soak: $(STAMP).dev ## kill whatever may die at random during fifty recoveries (twenty minutes)
 	@MIDDLEWATCH_SOAK=$${MIDDLEWATCH_SOAK:-50} $(PY) -m pytest -q -p no:randomly tests/trouble/test_random_kills.py $(ARGS)
 
 bench: $(STAMP).dev ## measure every figure that the README states
