@@ -7,7 +7,7 @@ the shim itself is killed the kernel kills the rank with it, so that no rank run
 on with nobody to tell how it ended. Standard library only: it starts in a few
 tens of milliseconds and stays small.
 
-    python -m middlewatch_agent.shim --status FILE [--log FILE] -- COMMAND…
+    python -I -S shim.py --status FILE [--log FILE] -- COMMAND…
 
 Run, attempt, rank and sockets are read from the environment that the rank
 inherits (docs/architecture.md). A status file that is already there means that
