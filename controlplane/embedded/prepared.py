@@ -14,6 +14,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ SETTINGS = "controlplane.settings.base"
 READY_LIMIT_S = 60.0
 STOP_LIMIT_S = 5.0
 MIGRATE_LIMIT_S = 300.0
+PREFIX = "mw-replay-"
+"""Begins the name of a folder that is gone with its command, before the number of its process."""
 KEPT = 3
 """Prepared clusters that are kept; older ones are of code that is gone."""
 SOCKET_NAME = "s"
@@ -89,15 +92,29 @@ def fill(root: Path, binary: Binary, folder: Path, account: Account | None, pass
     _tool([binary.program, "--single", "-F", "-D", folder, DATABASE], account, change)
 
 
-def address(data: Path) -> dict[str, str]:
-    """Return the environment that leads to the server in `data`, which needs no Redis."""
-    return {"DATABASE_URL": f"postgresql://{USER}@/{DATABASE}?host={data.parent / SOCKET_NAME}", "REDIS_URL": ""}
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """Give a folder that the server's account may pass through, and delete it afterwards.
+
+    The kernel takes a hundred bytes for the path of a socket, and a home may lie deeper than that.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    folder.chmod(places.PASSABLE)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def address(place: Path) -> dict[str, str]:
+    """Return the environment that leads to the server whose socket lies in `place`, which needs no Redis."""
+    return {"DATABASE_URL": f"postgresql://{USER}@/{DATABASE}?host={place / SOCKET_NAME}", "REDIS_URL": ""}
 
 
 @contextmanager
-def running(binary: Binary, data: Path, account: Account | None) -> Iterator[None]:
-    """Run the server in `data`, with its socket beside it."""
-    sockets = places.owned_folder(data.parent / SOCKET_NAME, account)
+def running(binary: Binary, data: Path, account: Account | None, place: Path) -> Iterator[None]:
+    """Run the server in `data`, with its socket in `place`."""
+    sockets = places.owned_folder(place / SOCKET_NAME, account)
     log = data.parent.with_name(f"{data.parent.name}.log")
     child = Child(_program(binary, data, sockets, log, account), time.time())
     try:
@@ -143,19 +160,18 @@ def _make(binary: Binary, account: Account | None, root: Path, kept: Path) -> No
         data = places.owned_folder(half, account) / "data"
         _tool([binary.beside("initdb"), "-D", data, "-U", USER, "-E", "UTF8", "--no-locale", "-N", "--auth-local=trust",
                "--auth-host=scram-sha-256"], account)  # fmt: skip
-        with running(binary, data, account):
-            _migrate(data, root)
-        shutil.rmtree(half / SOCKET_NAME, ignore_errors=True)
+        with short_folder() as place, running(binary, data, account, place):
+            _migrate(place, root)
         with contextlib.suppress(OSError):
             half.rename(kept)  # somebody else, with other locks, may have been faster
     finally:
         shutil.rmtree(half, ignore_errors=True)
 
 
-def _migrate(data: Path, root: Path) -> None:
+def _migrate(place: Path, root: Path) -> None:
     environment = {
         **os.environ,
-        **address(data),
+        **address(place),
         "DJANGO_SETTINGS_MODULE": SETTINGS,
         "MIDDLEWATCH_SECRET_KEY": secrets.token_urlsafe(),
     }

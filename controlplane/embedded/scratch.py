@@ -4,7 +4,6 @@ A replay must neither need a running control plane nor touch one.
 Nothing here survives a power cut, and nothing needs to.
 """
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, MutableMapping
@@ -19,7 +18,6 @@ from controlplane.embedded.binaries import find_postgres
 from controlplane.embedded.interrupts import interruptible
 
 SETTINGS = "controlplane.settings.replay"
-PREFIX = "mw-replay-"
 
 
 @contextmanager
@@ -32,30 +30,20 @@ def serving(environ: MutableMapping[str, str], root: Path) -> Iterator[None]:
         CannotStart: when no PostgreSQL can be found or made to run.
     """
     forget_leftovers()
-    with interruptible(), _folder() as folder:
+    with interruptible(), prepared.short_folder() as folder:
         account = server_account(folder)
         binary = places.reachable(find_postgres(), account)
-        data = places.owned_folder(folder / "run", account) / "data"
+        place = places.owned_folder(folder / "run", account)
+        data = place / "data"
         prepared.copy(prepared.cluster(binary, account, root, folder), data, account)
-        with prepared.running(binary, data, account):
-            environ.update({**prepared.address(data), "DJANGO_SETTINGS_MODULE": SETTINGS})
+        with prepared.running(binary, data, account, place):
+            environ.update({**prepared.address(place), "DJANGO_SETTINGS_MODULE": SETTINGS})
             yield
 
 
 def forget_leftovers() -> None:
     """Delete the folders of commands that were killed before they could."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        owner = folder.name.removeprefix(PREFIX).split("-")[0]
+    for folder in Path(tempfile.gettempdir()).glob(f"{prepared.PREFIX}*-*"):
+        owner = folder.name.removeprefix(prepared.PREFIX).split("-")[0]
         if owner.isdigit() and not psutil.pid_exists(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    """Give a folder that the server's account may pass through, and delete it afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
-    folder.chmod(places.PASSABLE)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -168,6 +168,17 @@ def test_a_copy_of_a_prepared_cluster_is_migrated_and_opens_to_its_own_password_
                 psycopg.connect(found.database_url, password=password)
 
 
+def test_a_cluster_is_prepared_also_where_a_socket_would_lie_too_deep(home, monkeypatch):
+    deep = home.path / ("d" * 80)
+    deep.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(deep))
+    monkeypatch.setattr(prepared, "_migrate", lambda *_: None)
+    with starts_in(home, fill=partial(prepared.fill, ROOT)) as starting:
+        _, found = starting()
+        assert found.fresh
+    assert list(deep.glob("middlewatch/replay-*/data/PG_VERSION"))
+
+
 def test_data_of_another_major_version_are_refused_with_the_version_named(home):
     data = home.path / "servers" / "postgres"
     data.mkdir(parents=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.embedded.scratch import PREFIX
+from controlplane.embedded.prepared import PREFIX
 from tests.replay.traces import HEADER, beats, event, launch, steps, write
 
 ROOT = Path(__file__).resolve().parents[2]
