@@ -179,9 +179,14 @@ def step_series(run: str, *, since: datetime | None = None, limit: int = 2000) -
     return [_point(at_ms, data) for at_ms, data in reversed(newest)]
 
 
-def gradient_norms(run: str, attempt: int, *, since: datetime, limit: int, newest: bool = False) -> list[float]:
-    """Return gradient norms of an attempt's steps received from `since` on: of the first `limit` steps, or the last."""
-    found = Event.objects.filter(received_at__gte=since, run=run, kind="rank.step", attempt=attempt)
+def gradient_norms(
+    run: str, attempt: int, *, nodes: Collection[str], since: datetime, limit: int, newest: bool = False
+) -> list[float]:
+    """Return gradient norms of an attempt's steps received from `since` on: of the first `limit` steps, or the last.
+
+    The log holds what any agent says: only `nodes`, those of the attempt, are believed.
+    """
+    found = Event.objects.filter(received_at__gte=since, run=run, kind="rank.step", attempt=attempt, node__in=nodes)
     rows = found.order_by("-id" if newest else "id").values_list("data", flat=True)[: _bounded(limit)]
     told = (data.get("grad_norm") for data in rows)
     return [float(norm) for norm in told if isinstance(norm, int | float)]

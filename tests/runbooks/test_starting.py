@@ -151,6 +151,21 @@ def test_a_planned_change_stops_the_run_asks_and_launches_again_and_is_no_interr
     assert (made.interruptions, made.planned) == (0, 1)
 
 
+def test_gradient_norms_that_a_node_outside_the_attempt_tells_are_not_compared(cluster):
+    cluster.norm = 1.5
+    cluster.tick(2)
+    starting.start("planned-change", cluster.run, "ana", cluster.now, {"what": "a new driver"})
+    cluster.until(lambda: answering.question(cluster.execution()) is not None, limit=30)
+    answering.answer(cluster.execution(), "go on", "ana", cluster.now)
+    cluster.until(lambda: len(cluster.launches) == 2, limit=30)
+    for step in range(100, 130):
+        cluster.say("n06", "rank.step", attempt=2, rank=0, about_run=True, step=step, grad_norm=900.0)
+    cluster.until(lambda: cluster.execution().state == "succeeded", limit=30)
+    assert "step: Compared with before: the gradient norm was 1.5 before the change and is 1.5 behind it." in (
+        cluster.told()
+    )
+
+
 def test_a_training_that_obeys_no_switch_is_stopped_from_outside_and_stays_stopped(cluster):
     starting.start("stop-by-switch", cluster.run, "ana", cluster.now, {"why": "the grant is used up"})
     cluster.until(lambda: cluster.execution().state == "succeeded", limit=30)

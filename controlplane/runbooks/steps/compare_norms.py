@@ -1,6 +1,6 @@
 """Compare gradient norms before and after a change (R-10): the loss may look well long after the gradients do not."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
@@ -9,6 +9,7 @@ from controlplane.events import queries as events
 from controlplane.runbooks.outcomes import Done, Failed, Outcome, Wait
 from controlplane.runbooks.steps.base import Step
 from controlplane.runbooks.turn import Turn
+from controlplane.runs.models import Attempt
 
 STEPS = 10
 """Steps on each side; one step alone is noise."""
@@ -42,14 +43,20 @@ def _before(turn: Turn) -> list[float]:
     if attempt is None:
         return []
     since = (attempt.exited_at or turn.now) - WITHIN
-    return events.gradient_norms(turn.run.name, attempt.number, since=since, limit=STEPS, newest=True)
+    return _norms(turn, attempt, since=since, newest=True)
 
 
 def _after(turn: Turn) -> list[float]:
     attempt = turn.launched
     if attempt is None:
         return []
-    return events.gradient_norms(turn.run.name, attempt.number, since=attempt.started_at, limit=STEPS)
+    return _norms(turn, attempt, since=attempt.started_at)
+
+
+def _norms(turn: Turn, attempt: Attempt, *, since: datetime, newest: bool = False) -> list[float]:
+    return events.gradient_norms(
+        turn.run.name, attempt.number, nodes=attempt.nodes, since=since, limit=STEPS, newest=newest
+    )
 
 
 def _compared(turn: Turn, before: list[float], after: list[float]) -> Outcome:
