@@ -113,18 +113,22 @@ def resume(execution: Execution, by: str, now: datetime) -> None:
 def stop(execution: Execution, by: str, now: datetime) -> None:
     """End an execution where it stands, taking back too; the person takes over. `Conflict` when it has ended.
 
-    Its commands that no agent has taken up yet are called back.
+    Its commands that no agent has taken up yet are called back. The run is locked behind the execution, as by its
+    turns, and before commands and sentences, as by sweeps.
     """
     told = sentences.stopped(by, registry.readable(execution))
     going = (*WORKING, ExecutionState.PAUSED, ExecutionState.PROPOSED)
     changes = {"outcome": told, "stopped_by": by, "finished_at": now, "wake_at": None, "held_by": ""}
     with transaction.atomic():
-        _move(execution, going, ExecutionState.STOPPED, changes, _Said("decision", told, by, now))
+        _change(execution, going, ExecutionState.STOPPED, changes)
+        Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
+        _told(execution, _Said("decision", told, by, now))
         approvals.settle(execution.approvals.all(), ApprovalState.WITHDRAWN, now)
         fleet.recall_commands(now, execution_id=execution.pk)
         book = Book(now, PERSON, by)
         watch_again(execution.run, now, book)
         book.write()
+    execution.refresh_from_db()
 
 
 def stop_after(execution: Execution, by: str, now: datetime) -> None:
@@ -175,11 +179,15 @@ def undo(execution: Execution, by: str, now: datetime, *, number: int | None = N
 
 def _move(execution: Execution, expected: Sequence[str], to: str, changes: Mapping[str, Any], said: _Said) -> None:
     with transaction.atomic():
-        if not Execution.objects.filter(pk=execution.pk, state__in=expected).update(state=to, **changes):
-            execution.refresh_from_db()
-            raise Conflict(f"the execution is {execution.state} by now")
+        _change(execution, expected, to, changes)
         _told(execution, said)
     execution.refresh_from_db()
+
+
+def _change(execution: Execution, expected: Sequence[str], to: str, changes: Mapping[str, Any]) -> None:
+    if not Execution.objects.filter(pk=execution.pk, state__in=expected).update(state=to, **changes):
+        execution.refresh_from_db()
+        raise Conflict(f"the execution is {execution.state} by now")
 
 
 def _told(execution: Execution, said: _Said) -> None:

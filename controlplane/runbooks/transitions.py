@@ -14,6 +14,7 @@ from controlplane.runbooks import approvals, registry, writing
 from controlplane.runbooks.models import ExecutionState, StepRun
 from controlplane.runbooks.outcomes import Done, End, Failed, Outcome, Propose, Still, Wait
 from controlplane.runbooks.turn import Turn
+from controlplane.runs.models import Run
 from controlplane.runs.times import moment, seconds
 from controlplane.runs.watching_again import watch_again
 
@@ -177,8 +178,11 @@ def _end(turn: Turn, outcome: End) -> bool:
     asked_to_stop = execution.stop_after_by if outcome.state == ExecutionState.FAILED else ""
     execution.stopped_by = outcome.by or asked_to_stop
     _save(turn, ExecutionState.STOPPED if asked_to_stop else outcome.state, wake_at=None)
+    goes_on = execution.state in (ExecutionState.STOPPED, ExecutionState.UNDONE)
+    if goes_on:  # the run before its commands, as sweeps do
+        Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
     fleet.recall_commands(turn.now, execution_id=execution.pk)
-    if execution.state in (ExecutionState.STOPPED, ExecutionState.UNDONE):
+    if goes_on:
         watch_again(turn.run, turn.now, turn.book)
     if outcome.state != ExecutionState.SUCCEEDED or execution.step_index + 1 < len(turn.runbook.steps):
         told = sentences.ended(turn.runbook, str(execution.state), outcome.outcome)

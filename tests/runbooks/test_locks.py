@@ -1,27 +1,45 @@
 """Two who write the same rows from two sides do not wait for each other in a circle."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
 
 import pytest
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
 from controlplane.domain.errors import Conflict
+from controlplane.embedded.child import wait_until
+from controlplane.fleet import actions as fleet
+from controlplane.fleet.models import Node
 from controlplane.incidents.models import Incident
-from controlplane.runbooks import approvals
+from controlplane.incidents.telling import stream
+from controlplane.runbooks import actions, approvals, engine
 from controlplane.runbooks.models import Execution
+from controlplane.runs.book import Book
 from controlplane.runs.models import Run
+from tests.patience import within
 
 NOW = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
 
+pytestmark = pytest.mark.django_db(transaction=True)
 
-@pytest.mark.django_db(transaction=True)
-def test_a_second_yes_does_not_wait_for_the_execution_that_the_first_has_set_to_work():
+
+@pytest.fixture
+def execution():
     run = Run.objects.create(name="demo", launcher="head", nodes_wanted=1, created_at=NOW)
     incident = Incident.objects.create(run=run, klass="crash", title="It died.", began_at=NOW, opened_at=NOW)
-    execution = Execution.objects.create(
-        runbook="restart", version=1, incident=incident, run=run, attempt=1, state="running", created_at=NOW, key="1"
+    return Execution.objects.create(
+        runbook="restart-after-crash",
+        version=1,
+        incident=incident,
+        run=run,
+        attempt=1,
+        state="running",
+        created_at=NOW,
+        key="1",
     )
+
+
+def test_a_second_yes_does_not_wait_for_the_execution_that_the_first_has_set_to_work(execution):
     working, answered = Event(), Event()
 
     def turn():
@@ -46,3 +64,53 @@ def impatiently_approve(execution):
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '50ms'")
         approvals.approve(execution, "ana", NOW)
+
+
+def stopped_by_a_person(execution):
+    actions.stop(execution, "ana", NOW)
+
+
+def stopped_by_the_end_of_its_run(execution):
+    engine.advance(execution.pk, "me", NOW)
+    execution.refresh_from_db()
+
+
+@pytest.mark.parametrize("stop", [stopped_by_a_person, stopped_by_the_end_of_its_run])
+def test_a_sweep_tells_and_takes_results_while_the_runbook_of_its_run_is_stopped(execution, stop):
+    Run.objects.filter(pk=execution.run_id).update(state="completed")
+    Node.objects.create(name="head", state_since=NOW, enrolled_at=NOW)
+    sent = fleet.send_command(
+        "head", "attempt.stop", {"run": "demo", "attempt": 1, "grace_s": 0.5},
+        key="1:stop:1", deadline=NOW + timedelta(seconds=30), now=NOW, execution_id=execution.pk,
+    )  # fmt: skip
+    begun, trouble = Event(), []
+
+    def sweep():
+        try:
+            with transaction.atomic():
+                Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
+                begun.set()
+                assert wait_until(somebody_waits, within(10))
+                fleet.record_result(sent.pk, {"state": "running"}, NOW)
+                book = Book(NOW)
+                book.tell(stream(execution.incident), "note", "It was heard.")
+                book.write()
+        except (DatabaseError, AssertionError) as error:
+            trouble.append(error)
+        connection.close()
+
+    worker = Thread(target=sweep)
+    worker.start()
+    assert begun.wait(10)
+    stop(execution)
+    worker.join()
+    assert trouble == []
+    assert execution.state == "stopped"
+
+
+def somebody_waits():
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return cursor.fetchone()[0]
