@@ -2,7 +2,7 @@ import threading
 import time
 
 import pytest
-from middlewatch_agent.commands import MAX_AT_ONCE, NOTE, Commands
+from middlewatch_agent.commands import MAX_AT_ONCE, NOTE, REMEMBER_LAST, Commands
 from middlewatch_agent.context import Command, Outcome
 from middlewatch_agent.kinds import BadEventError
 
@@ -157,25 +157,29 @@ def test_a_result_too_large_to_be_told_is_a_failure_that_is_told():
     assert "too large" in desk.wait("failed")["output_tail"]
 
 
-def test_old_commands_are_forgotten():
+def refused(desk, count):
+    """Take so many commands in, a second apart; they end at once."""
+    for number in range(count):
+        desk.now_ms += 1000
+        desk.commands.take(command("rm", command_id=f"c{number:03}"))
+
+
+def test_old_commands_are_forgotten_but_for_the_last_ones_which_a_wrong_clock_may_call_old():
     desk = Desk()
-    desk.commands.register("collect", succeed)
-    desk.commands.take(command())
-    desk.wait("succeeded")
+    refused(desk, REMEMBER_LAST + 20)
     later = Desk(notes=desk.kept)
     later.now_ms = NOW_MS + 30 * 24 * 3600 * 1000
     later.commands.resume()
-    assert later.kept == {}
+    assert sorted(later.kept) == [f"{NOTE}c{number:03}" for number in range(20, REMEMBER_LAST + 20)]
 
 
 def test_an_agent_that_never_ends_forgets_old_commands_too():
     desk = Desk()
-    desk.commands.register("collect", succeed)
-    desk.commands.take(command())
-    desk.wait("succeeded")
+    refused(desk, REMEMBER_LAST + 20)
     desk.now_ms += 8 * 24 * 3600 * 1000
-    desk.commands.take(command(command_id="c2"))
-    assert list(desk.kept) == [NOTE + "c2"]
+    desk.commands.take(command("rm", command_id="new"))
+    assert len(desk.kept) == REMEMBER_LAST + 1
+    assert NOTE + "new" in desk.kept
 
 
 def test_a_stop_does_not_wait_behind_long_checks():

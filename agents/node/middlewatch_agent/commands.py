@@ -28,6 +28,8 @@ MAX_AT_ONCE = 8
 PATIENT = frozenset({"check.run", "support.bundle", "switch.arm"})
 """Kinds that may take long. They have a room of their own, so that nothing that must be ended waits behind them."""
 REMEMBER_MS = 7 * 24 * 3600 * 1000
+REMEMBER_LAST = 100
+"""So many ended commands stay however old they seem: a clock that was set ahead has nothing carried out twice."""
 FORGET_EVERY_MS = 3600 * 1000
 
 Tell = Callable[[Mapping[str, Any], Mapping[str, str | None]], None]
@@ -196,8 +198,9 @@ class Commands:
     def _forget_old(self) -> None:
         """An agent may live for a year, and each outcome is kept on disk and in memory."""
         self._forgot_ms = self._clock_ms()
-        for command_id, record in list(self._known.items()):
-            if record.state in FINAL_STATES and record.at_ms < self._forgot_ms - REMEMBER_MS:
+        ended = [(one.at_ms, command_id) for command_id, one in self._known.items() if one.state in FINAL_STATES]
+        for at_ms, command_id in sorted(ended)[:-REMEMBER_LAST]:
+            if at_ms < self._forgot_ms - REMEMBER_MS:
                 self._forget(command_id)
 
     def _forget(self, command_id: str) -> None:
