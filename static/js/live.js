@@ -195,5 +195,4 @@
     resync();
   }, 1000);
   show();
-  mw.resync = resync;
 })();
