@@ -1,5 +1,6 @@
 """Take in what the training hooks report of steps: steps, windows, what was resumed, what was saved."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +36,8 @@ def _show(state: RunState, data: Mapping[str, Any]) -> None:
     state.loss = reading.number(data, "loss")
     state.grad_norm = reading.number(data, "grad_norm")
     tokens, duration = reading.number(data, "tokens"), reading.number(data, "duration_ms")
-    state.tokens_per_s = tokens * 1000 / duration if tokens is not None and duration else None
+    speed = tokens * 1000 / duration if tokens is not None and duration else math.nan
+    state.tokens_per_s = speed if math.isfinite(speed) else None
 
 
 def _close_phase_by_step(rank: RankState, signal: Signal) -> None:

@@ -207,7 +207,8 @@ junk = st.recursive(
 )
 names = st.sampled_from(
     ["step", "duration_ms", "phase", "state", "nodes", "world_size", "exit_code", "signal", "error", "frames", "ok",
-     "group", "seq", "missing", "reason", "data", "ranks", "tool", "text", "node", "resume", "labels", "last_step"]
+     "group", "seq", "missing", "reason", "data", "ranks", "tool", "text", "node", "resume", "labels", "last_step",
+     "tokens", "loss", "grad_norm", "done", "total", "compute_ms", "wait_ms", "bytes"]
 )  # fmt: skip
 
 
@@ -238,3 +239,14 @@ def test_no_content_of_an_event_can_break_the_machine(events):
         machine.sweep(now)
     json.dumps(machine.snapshot(), allow_nan=False)
     machine.view().as_json()
+
+
+def test_steps_too_short_to_divide_by_leave_a_state_that_can_be_stored():
+    machine = RunMachine("demo", POLICY)
+    machine.observe(signal("attempt.started", 1000.0, nodes=NODES, world_size=3), 1000.0)
+    machine.observe(
+        signal("rank.step", 1001.0, node="n0", rank=0, step=1, tokens=2**62, duration_ms=5e-324, loss=1e308), 1001.0
+    )
+    machine.sweep(1001.0)
+    json.dumps(machine.snapshot(), allow_nan=False)
+    assert machine.view().tokens_per_s is None
