@@ -74,9 +74,9 @@ def _case(node: Node, row: SchedulerNode, released: Mapping[str, datetime], proo
 def _settle(node: Node, row: SchedulerNode, now: datetime) -> Verdict | None:
     """Look again under the node's lock, and ask; None when nothing is to be asked any more, or was asked already."""
     with transaction.atomic():
+        theirs = node.state in BACK and _left_to_people(node, now)
         if _silenced():
             return None
-        theirs = node.state in BACK and _left_to_people(node, now)
         locked = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
         row.refresh_from_db()
         released = queries.released([locked.name])
@@ -90,7 +90,7 @@ def _settle(node: Node, row: SchedulerNode, now: datetime) -> Verdict | None:
 def _left_to_people(node: Node, now: datetime) -> bool:
     """Say whether automation keeps its hands off a run whose ranks may be left there; that stays so until we end.
 
-    A proof ends those ranks. Runs are locked before nodes, as executions do.
+    A proof ends those ranks. Runs are locked before switches and nodes, as executions do.
     """
     names = {run for run, _ in _ended_here(node, now)}
     runs = list(Run.objects.select_for_update(no_key=True).filter(name__in=names).order_by("pk"))

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from controlplane.chronicle.models import Entry
 from controlplane.domain.fleet.reconcile import AGAIN_AFTER_S
@@ -163,6 +165,19 @@ def test_no_proof_that_ends_ranks_is_asked_for_where_a_run_is_left_to_people(sit
     else:
         automation.turn_on(run, site.now, process=True)
     assert site.look() == [("prove", "n03")]
+
+
+def test_runs_are_locked_before_switches_as_where_a_breaker_opens(site):
+    ended(site)
+    site.word("drained", reason=KILL, owner="slurm")
+    with CaptureQueriesContext(connection) as asked:
+        assert site.look() == [("prove", "n03")]
+    locks = [what for query in asked for what in ("runs_run", "advisory", "fleet_node") if locked(query["sql"], what)]
+    assert list(dict.fromkeys(locks)) == ["runs_run", "advisory", "fleet_node"]
+
+
+def locked(sql, what):
+    return what in sql and ("FOR NO KEY UPDATE" in sql or "xact_lock" in sql)
 
 
 def test_a_rank_that_still_lives_keeps_its_node_drained_until_a_later_proof(site):
