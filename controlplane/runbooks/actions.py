@@ -114,7 +114,7 @@ def stop(execution: Execution, by: str, now: datetime) -> None:
     """End an execution where it stands, taking back too; the person takes over. `Conflict` when it has ended.
 
     Its commands that no agent has taken up yet are called back. The run is locked behind the execution, as by its
-    turns, and before commands and sentences, as by sweeps.
+    turns, and before questions, commands and at last sentences, as by everybody else.
     """
     told = sentences.stopped(by, registry.readable(execution))
     going = (*WORKING, ExecutionState.PAUSED, ExecutionState.PROPOSED)
@@ -122,11 +122,11 @@ def stop(execution: Execution, by: str, now: datetime) -> None:
     with transaction.atomic():
         _change(execution, going, ExecutionState.STOPPED, changes)
         Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
-        _told(execution, _Said("decision", told, by, now))
         approvals.settle(execution.approvals.all(), ApprovalState.WITHDRAWN, now)
         fleet.recall_commands(now, execution_id=execution.pk)
         book = Book(now, PERSON, by)
         watch_again(execution.run, now, book)
+        _told(execution, _Said("decision", told, by, now))
         book.write()
     execution.refresh_from_db()
 
@@ -173,8 +173,8 @@ def undo(execution: Execution, by: str, now: datetime, *, number: int | None = N
             return
         changes = undoing.start(locked, names, now)
         told = sentences.taken_back(names, registry.readable(locked))
-        _move(execution, sorted(UNDOABLE), ExecutionState.UNDOING, changes, _Said("decision", told, by, now))
         fleet.recall_commands(now, execution_id=execution.pk)
+        _move(execution, sorted(UNDOABLE), ExecutionState.UNDOING, changes, _Said("decision", told, by, now))
 
 
 def _move(execution: Execution, expected: Sequence[str], to: str, changes: Mapping[str, Any], said: _Said) -> None:

@@ -1,10 +1,12 @@
 """Two who write the same rows from two sides do not wait for each other in a circle."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
 
 import pytest
 from django.db import DatabaseError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from controlplane.domain.errors import Conflict
 from controlplane.embedded.child import wait_until
@@ -13,12 +15,14 @@ from controlplane.fleet.models import Node
 from controlplane.incidents.models import Incident
 from controlplane.incidents.telling import stream
 from controlplane.runbooks import actions, approvals, engine
-from controlplane.runbooks.models import Execution
+from controlplane.runbooks.models import Approval, Execution
 from controlplane.runs.book import Book
 from controlplane.runs.models import Run
 from tests.patience import within
 
 NOW = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
+
+WRITES = re.compile(r'(?:UPDATE|INSERT INTO) "?(\w+)')
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -106,6 +110,15 @@ def test_a_sweep_tells_and_takes_results_while_the_runbook_of_its_run_is_stopped
     worker.join()
     assert trouble == []
     assert execution.state == "stopped"
+
+
+def test_who_stops_a_runbook_tells_it_last_as_who_closes_its_question_does(execution):
+    Approval.objects.create(execution=execution, asked_at=NOW, until=NOW)
+    with CaptureQueriesContext(connection) as asked:
+        actions.stop(execution, "ana", NOW)
+    written = [found[1] for query in asked if (found := WRITES.search(query["sql"]))]
+    assert written.index("runbooks_approval") < written.index("chronicle_stream")
+    assert set(written[written.index("chronicle_stream") :]) == {"chronicle_stream"}
 
 
 def somebody_waits():
