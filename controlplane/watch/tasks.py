@@ -91,11 +91,11 @@ def sweep_runs() -> None:
 
 @shared_task
 def each_second() -> None:
-    """Do what takes a moment: send what pages wait for, have runs swept, give signs of life, call people.
+    """Do what takes a moment: have runs swept, send what pages wait for, give signs of life, call people.
 
-    Each part is a task as well, and the longest comes last.
+    Each part is a task as well. Sweeps are only asked for, and wait for no page; the longest comes last.
     """
-    each(lambda part: part(), (live.flush, sweep_runs, give_signs_of_life, notify.tend))
+    each(lambda part: part(), (sweep_runs, live.flush, give_signs_of_life, notify.tend))
 
 
 @shared_task
