@@ -114,14 +114,19 @@ def stop(execution: Execution, by: str, now: datetime) -> None:
     """End an execution where it stands, taking back too; the person takes over. `Conflict` when it has ended.
 
     Its commands that no agent has taken up yet are called back. The run is locked behind the execution, as by its
-    turns, and before questions, commands and at last sentences, as by everybody else.
+    turns, of a proposal before it, as by whoever answers; then come questions, commands and at last sentences.
     """
     told = sentences.stopped(by, registry.readable(execution))
-    going = (*WORKING, ExecutionState.PAUSED, ExecutionState.PROPOSED)
     changes = {"outcome": told, "stopped_by": by, "finished_at": now, "wake_at": None, "held_by": ""}
+    run = Run.objects.select_for_update(no_key=True).filter(pk=execution.run_id)
+    execution.refresh_from_db(fields=["state"])
     with transaction.atomic():
-        _change(execution, going, ExecutionState.STOPPED, changes)
-        Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
+        if execution.state == ExecutionState.PROPOSED:
+            run.get()
+            _change(execution, [ExecutionState.PROPOSED], ExecutionState.STOPPED, changes)
+        else:
+            _change(execution, [*WORKING, ExecutionState.PAUSED], ExecutionState.STOPPED, changes)
+            run.get()
         approvals.settle(execution.approvals.all(), ApprovalState.WITHDRAWN, now)
         fleet.recall_commands(now, execution_id=execution.pk)
         book = Book(now, PERSON, by)

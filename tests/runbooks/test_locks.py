@@ -112,6 +112,30 @@ def test_a_sweep_tells_and_takes_results_while_the_runbook_of_its_run_is_stopped
     assert execution.state == "stopped"
 
 
+def test_who_stops_a_proposal_keeps_nobody_from_answering_it(execution):
+    Execution.objects.update(state="proposed")
+    begun, trouble = Event(), []
+
+    def answer():
+        try:
+            with transaction.atomic():
+                Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
+                begun.set()
+                assert wait_until(somebody_waits, within(10))
+                Execution.objects.select_for_update(no_key=True).get(pk=execution.pk)
+        except (DatabaseError, AssertionError) as error:
+            trouble.append(error)
+        connection.close()
+
+    person = Thread(target=answer)
+    person.start()
+    assert begun.wait(10)
+    actions.stop(execution, "bo", NOW)
+    person.join()
+    assert trouble == []
+    assert execution.state == "stopped"
+
+
 def test_who_stops_a_runbook_tells_it_last_as_who_closes_its_question_does(execution):
     Approval.objects.create(execution=execution, asked_at=NOW, until=NOW)
     with CaptureQueriesContext(connection) as asked:
