@@ -1,7 +1,12 @@
 """Every page shows its facts to whoever may see them, and only those."""
 
-import pytest
+import math
 
+import pytest
+from django.db import connection, transaction
+from middlewatch_wire import AgentIdentity, Batch, decode_batch, encode_batch, make_event
+
+from controlplane.events import log
 from controlplane.fleet import hot
 from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks import registry
@@ -145,6 +150,16 @@ def test_the_run_page_names_the_restore_point_and_what_it_would_lose(page):
 )
 def test_the_other_pages_open(page, path):
     assert "<h1" in page(path)
+
+
+def test_what_a_node_could_not_measure_does_not_break_its_page(page, world):
+    health = make_event("node.health", at_ms=1, host={"cpu_pct": math.inf, "load1": math.nan})
+    batch = decode_batch(
+        encode_batch(Batch(agent=AgentIdentity(node="n07", incarnation="life"), sent_at_ms=1, events=[health]))
+    )
+    with transaction.atomic(), connection.cursor() as cursor:
+        log.append(cursor, [batch], world.now)
+    assert "nan" not in page("/nodes/n07/")
 
 
 def test_the_quarantine_list_names_reason_and_evidence(page):

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from controlplane.domain.detection import reading
 from controlplane.domain.fleet.reconcile import Verdict
 from controlplane.domain.fleet.scheduling import UNKNOWN
 from controlplane.events import queries as events
@@ -81,14 +82,15 @@ def _gpus(node: Node) -> list[dict[str, Any]]:
 def _hardware(node: Node) -> list[tuple[str, str]]:
     labels = ", ".join(f"{key} {value}" for key, value in sorted(node.labels.items()))
     newest = events.latest("node.health", node=node.name)
-    host = dict(newest.data.get("host") or {}) if newest else {}
+    host = reading.mapping(newest.data, "host") if newest else {}
+    busy = reading.number(host, "cpu_pct")
     return [
         ("Labels", labels or "none"),
         ("Agent", node.agent_version or "–"),
         ("Incarnation", node.incarnation[:12] or "–"),
-        ("CPU", f"{host['cpu_pct']:.0f} %" if isinstance(host.get("cpu_pct"), int | float) else "–"),
-        ("Free memory", words.size(host.get("memory_available_bytes"))),
-        ("Load", words.number(host.get("load1"))),
+        ("CPU", f"{busy:.0f} %" if busy is not None else "–"),
+        ("Free memory", words.size(reading.number(host, "memory_available_bytes"))),
+        ("Load", words.number(reading.number(host, "load1"))),
     ]
 
 
