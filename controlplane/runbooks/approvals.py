@@ -132,7 +132,8 @@ def approve(
 
 @transaction.atomic
 def reject(execution: Execution, by: str, now: datetime, *, why: str = "", number: int | None = None) -> Answered:
-    """Take a no; what was proposed is not proposed again for the same attempt. Raises as `approve`."""
+    """Take a no; what was proposed is not proposed again for the same attempt. Locks and raises as `approve`."""
+    Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
     locked = _proposed(execution)
     question = _asked(locked, number, now)
     question.answers = [*question.answers, {"who": by, "said": "no", "at": now.isoformat(), "why": why}]

@@ -112,28 +112,34 @@ def test_a_sweep_tells_and_takes_results_while_the_runbook_of_its_run_is_stopped
     assert execution.state == "stopped"
 
 
-def test_who_stops_a_proposal_keeps_nobody_from_answering_it(execution):
+@pytest.mark.parametrize(("act", "state"), [(actions.stop, "stopped"), (actions.reject, "rejected")])
+def test_who_ends_a_proposal_keeps_nobody_from_telling_of_it_and_taking_it_back(execution, act, state):
     Execution.objects.update(state="proposed")
+    Approval.objects.create(execution=execution, asked_at=NOW, until=NOW + timedelta(minutes=15))
     begun, trouble = Event(), []
 
-    def answer():
+    def take_back():
         try:
             with transaction.atomic():
                 Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
                 begun.set()
                 assert wait_until(somebody_waits, within(10))
+                book = Book(NOW)
+                book.tell(stream(execution.incident), "decision", "It is over.")
+                book.write()
+                Approval.objects.select_for_update().get(execution=execution)
                 Execution.objects.select_for_update(no_key=True).get(pk=execution.pk)
         except (DatabaseError, AssertionError) as error:
             trouble.append(error)
         connection.close()
 
-    person = Thread(target=answer)
-    person.start()
+    sweep = Thread(target=take_back)
+    sweep.start()
     assert begun.wait(10)
-    actions.stop(execution, "bo", NOW)
-    person.join()
+    act(execution, "bo", NOW)
+    sweep.join()
     assert trouble == []
-    assert execution.state == "stopped"
+    assert execution.state == state
 
 
 def test_who_stops_a_runbook_tells_it_last_as_who_closes_its_question_does(execution):
