@@ -65,6 +65,13 @@ def test_a_node_that_contradicting_verdicts_froze_says_so_everywhere_and_what_fr
     assert "frozen" not in page("/") + page("/nodes/n03/")
 
 
+def test_the_page_of_a_launcher_calls_it_one_whatever_its_state_in_the_ledger(page):
+    html = page("/nodes/head/")
+    assert "launches runs and takes no ranks" in html
+    assert "Launcher</span>" in html
+    assert "Healthy" not in html
+
+
 def test_what_arrived_is_shown_though_nobody_has_judged_it_yet(page, world, monkeypatch):
     monkeypatch.setattr(hot, "node_seen", lambda _: {"n04": world.now})
     monkeypatch.setattr(hot, "run_step", lambda _: hot.HotStep(2, 81_475, world.now))

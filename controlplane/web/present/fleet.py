@@ -130,8 +130,9 @@ def is_old(node: Node, now: datetime) -> bool:
 
 
 def _silent(node: Node, mark: Badge, heard: str) -> str:
-    """Say what silence leaves of a state: a verdict of ours stands, a node's own word does not."""
-    if node.state in BY_ITS_WORD:
+    """Say what silence leaves of a state: a verdict, or a move made since, stands; a node's own word does not."""
+    moved_since = node.last_seen_at is not None and node.state_since > node.last_seen_at
+    if node.state in BY_ITS_WORD and not moved_since:
         return f"Node {node.name} was last heard {heard}; it was {mark.word.lower()} then"
     return f"Node {node.name} is {mark.word.lower()} and was last heard {heard}"
 

@@ -40,7 +40,7 @@ def state(node: Node, may: May, now: datetime) -> dict[str, Any]:
         "node": node,
         "sentence": sentence,
         "tone": tone,
-        "badge": badges.of(badges.NODE, node.state),
+        "badge": badges.LAUNCHER if node.head else badges.of(badges.NODE, node.state),
         "old": is_old(node, now),
         "gpus": _gpus(node),
         "facts": [*_hardware(node), *_scheduler(node, now)],

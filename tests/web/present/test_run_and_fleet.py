@@ -108,10 +108,11 @@ def test_a_trouble_of_the_fleet_is_not_called_progress():
     assert fleet.standing([run()], {}, [WATCHED]).sentence == "The fleet is watched closely"
 
 
-def node(name, state="healthy", seen=2, rack="r1", **more):
+def node(name, state="healthy", seen=2, rack="r1", since=None, **more):
     return Node(
         name=name,
         state=state,
+        state_since=since or ago(4000),
         last_seen_at=None if seen is None else ago(seen),
         labels={"rack": rack} if rack else {},
         **more,
@@ -134,6 +135,13 @@ def test_silence_greys_a_node_and_never_turns_it_into_a_failure():
     assert silent.badge.word == "Healthy"
     assert fleet.node_sentence(node("a", seen=400), NOW) == (
         "Node a was last heard 6 min ago; it was healthy then",
+        "warn",
+    )
+
+
+def test_a_silent_node_that_a_person_has_moved_since_is_not_said_to_have_been_so_before():
+    assert fleet.node_sentence(node("a", "spare", seen=400, since=ago(60)), NOW) == (
+        "Node a is spare and was last heard 6 min ago",
         "warn",
     )
 
