@@ -76,7 +76,8 @@ def _take(run: Run | None, judgement: Judgement, now: datetime, book: Book) -> I
 
 def _known(run: Run | None, judgement: Judgement) -> Finding | None:
     known = Finding.objects.select_for_update(of=("self", "incident"), no_key=True).select_related("incident")
-    return known.filter(key=judgement.key, incident__run=run).exclude(incident__state=IncidentState.RESOLVED).first()
+    unresolved = known.exclude(incident__state=IncidentState.RESOLVED)
+    return unresolved.filter(key=rows.key_of(judgement), incident__run=run).first()
 
 
 def _observe(run: Run | None, judgement: Judgement) -> None:
@@ -89,7 +90,9 @@ def _observe(run: Run | None, judgement: Judgement) -> None:
                      for line in judgement.evidence],
         "facts": dict(judgement.facts),
     }  # fmt: skip
-    Observation.objects.update_or_create(run=run, key=judgement.key, stage=judgement.stage.value, defaults=said)
+    Observation.objects.update_or_create(
+        run=run, key=rows.key_of(judgement), stage=judgement.stage.value, defaults=said
+    )
 
 
 def _going(run: Run | None) -> list[Incident]:
@@ -155,7 +158,7 @@ def _join(incident: Incident, run: Run | None, judgement: Judgement, now: dateti
 
 
 def _add(incident: Incident, judgement: Judgement, now: datetime) -> None:
-    Finding.objects.create(incident=incident, key=judgement.key, **rows.columns(judgement, now))
+    Finding.objects.create(incident=incident, key=rows.key_of(judgement), **rows.columns(judgement, now))
 
 
 def _change(row: Finding, judgement: Judgement, now: datetime, book: Book) -> Incident:

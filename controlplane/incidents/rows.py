@@ -6,6 +6,7 @@ is over, not untrue, and may still explain what is left.
 
 from dataclasses import asdict, replace
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from controlplane.domain.chronicle.words import cut
@@ -15,8 +16,18 @@ from controlplane.domain.findings import Finding as Judgement
 from controlplane.incidents.models import Finding
 from controlplane.runs.times import moment, seconds
 
+MAX_KEY = 200
 MAX_SENTENCE = 1_000
 MAX_ENTITY = 150
+DIGITS = 16
+
+
+def key_of(judgement: Judgement) -> str:
+    """Return the key that a finding is kept under; a long one, as paths make it, is cut and ends in its digest."""
+    key = judgement.key
+    if len(key) <= MAX_KEY:
+        return key
+    return key[: MAX_KEY - DIGITS] + sha256(key.encode()).hexdigest()[:DIGITS]
 
 
 def columns(judgement: Judgement, now: datetime) -> dict[str, Any]:

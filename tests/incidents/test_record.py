@@ -57,6 +57,16 @@ def test_the_same_finding_again_changes_and_tells_nothing(run):
     assert models.Finding.objects.count() == 1
 
 
+@pytest.mark.parametrize("mode", ["act", "observe"])
+def test_findings_with_long_names_in_their_keys_are_kept_and_told_apart(run, mode):
+    path = "/lustre/projects/" + 15 * "a-long-folder/"
+    disks = [finding("disk_full", key=f"demo/1/room/{path}{name}", mode=mode) for name in ("home", "scratch")]
+    for _ in range(2):
+        record(run, *disks)
+    kept = models.Finding if mode == "act" else models.Observation
+    assert kept.objects.count() == 2
+
+
 def test_a_suspicion_that_is_confirmed_is_told_once(run):
     [incident] = record(run, finding("hang", "suspect"))
     assert incident.confirmed_at is None
