@@ -129,6 +129,12 @@ def is_old(node: Node, now: datetime) -> bool:
     return node.last_seen_at is None or now - node.last_seen_at > OLD_AFTER
 
 
+def spares(nodes: Collection[Node], now: datetime) -> tuple[int, str]:
+    """Count the spares that are heard; the words beside it tell of the silent ones, "" where there are none."""
+    silent = sum(is_old(node, now) for node in nodes)
+    return len(nodes) - silent, f", {silent} more {_verb(silent)} silent" if silent else ""
+
+
 def _silent(node: Node, mark: Badge, heard: str) -> str:
     """Say what silence leaves of a state: a verdict, or a move made since, stands; a node's own word does not."""
     moved_since = node.last_seen_at is not None and node.state_since > node.last_seen_at

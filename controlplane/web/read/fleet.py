@@ -46,11 +46,16 @@ def state(now: datetime) -> dict[str, Any]:
         "rows": [row(run, now, hurt=run.pk in hurt) for run in runs],
         "racks": fleet.racks(every, now, frozen=conflicts.all_frozen(now)),
         "counts": fleet.counts(every),
-        "spares": f"{words.plural(len(nodes.spares()), 'spare')} left",
+        "spares": _spares(now),
         "base_url": settings.BASE_URL,
         **unrecognised.shown(None),
         "now": now,
     }
+
+
+def _spares(now: datetime) -> str:
+    count, silent = fleet.spares(hot.heard(nodes.spares()), now)
+    return f"{words.plural(count, 'spare')} left{silent}"
 
 
 def _standing(runs: Sequence[Run], cards: Iterable[dict[str, Any]]) -> fleet.Standing:

@@ -14,7 +14,7 @@ from controlplane.incidents.models import Incident, IncidentState
 from controlplane.runs import queries as runs
 from controlplane.runs import saving
 from controlplane.runs.models import Attempt, Run, RunState
-from controlplane.web.present import badges, buttons, words
+from controlplane.web.present import badges, buttons, fleet, words
 from controlplane.web.present import run as present
 from controlplane.web.present.buttons import May
 from controlplane.web.present.ranks import CELL, GAP, PER_ROW, heat_cells, heat_words, rank_lines
@@ -89,14 +89,14 @@ def _facts(run: Run, attempt: Attempt | None, now: datetime, *, still: bool) -> 
     points = step_series(run.name, since=now - RATE_WINDOW, limit=series.RATE_POINTS)
     rate = series.rate(points) if run.state == RunState.RUNNING and not still else None
     lost = ("Lost already", _lost(run)) if still else ("A crash now would lose", _exposed(run, now))
-    spares = len(nodes.spares())
+    spares, silent = fleet.spares(hot.heard(nodes.spares()), now)
     return [
         ("Attempt", str(attempt.number) if attempt else "–"),
         ("Step", words.number(run.high_water_step)),
         ("Heard last", _heard(run, now)),
         ("Throughput", f"{words.number(rate)} {series.unit(points)}" if rate is not None else "–"),
         lost,
-        ("Spares that fit", words.number(spares)),
+        ("Spares that fit", f"{words.number(spares)}{silent}"),
         ("Mode", run.mode),
     ]
 

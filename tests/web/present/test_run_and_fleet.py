@@ -139,6 +139,11 @@ def test_silence_greys_a_node_and_never_turns_it_into_a_failure():
     )
 
 
+def test_a_silent_spare_is_not_counted_among_those_that_are_left():
+    assert fleet.spares([node("a", "spare"), node("b", "spare", seen=400)], NOW) == (1, ", 1 more is silent")
+    assert fleet.spares([node("a", "spare")], NOW) == (1, "")
+
+
 def test_a_silent_node_that_a_person_has_moved_since_is_not_said_to_have_been_so_before():
     assert fleet.node_sentence(node("a", "spare", seen=400, since=ago(60)), NOW) == (
         "Node a is spare and was last heard 6 min ago",
