@@ -1,7 +1,10 @@
 """The guards' page, and the kill switch: what it says before it is done, who may, and what every page then shows."""
 
+import re
+
 import pytest
 from django.utils import timezone
+from django.utils.html import strip_tags
 
 from controlplane.incidents.models import Incident
 from controlplane.live import registry as live
@@ -33,6 +36,11 @@ def _get(client, path, status=200):
     return answer.content.decode()
 
 
+def _told(html):
+    """The text alone, every time of day as `then`."""
+    return strip_tags(re.sub("<time.*?</time>", "then", html))
+
+
 def test_the_page_shows_what_is_left_of_each_budget_in_words(client, world):
     html = _get(_as(client, "viewer"), "/guards/")
     assert "Automation acts inside these guards" in html
@@ -61,7 +69,7 @@ def test_a_responder_switches_off_and_every_page_says_so_in_red(client, world):
     client.post("/guards/switch/", {"do": "off", "run": "", "why": "<b>odd</b>"})
     html = _get(client, "/runs/")
     assert '<a class="alarm bad" href="/guards/switch/">' in html
-    assert "Automation is off everywhere, by responder: &lt;b&gt;odd&lt;/b&gt;" in html
+    assert "Automation is off everywhere since then, by responder: &lt;b&gt;odd&lt;/b&gt;" in _told(html)
     html = _get(client, "/guards/")
     assert '<h1 id="headline">Automation is off everywhere</h1>' in html
     assert html.count("Automation off</span>") == 3
@@ -70,7 +78,7 @@ def test_a_responder_switches_off_and_every_page_says_so_in_red(client, world):
 def test_open_pages_hear_of_the_switch_with_the_count_of_incidents(world):
     switches.off(world.run, "ana", "", world.now)
     content = render_count("", {live.STATE}, None).content
-    assert f"Automation is off for {RUN}, by ana" in content
+    assert f"Automation is off for {RUN} since then, by ana" in _told(content)
     assert 'id="automation" hx-swap-oob' in content
 
 
@@ -99,7 +107,8 @@ def test_an_open_breaker_is_told_in_amber_and_reset_by_the_same_page(client, wor
     open_breaker(None, "three runbooks failed within an hour", world.now)
     client = _as(client, "operator")
     html = _get(client, "/guards/switch/")
-    assert "Automation only proposes everywhere, the breaker is open: three runbooks failed within an hour" in html
+    told = "Automation only proposes everywhere since then, the breaker is open: three runbooks failed within an hour"
+    assert told in _told(html)
     assert "Reset the breaker everywhere?" in html
     client.post("/guards/switch/", {"do": "reset", "run": "", "backlog": "process"})
     assert not Automation.objects.exclude(opened_at=None).exists()

@@ -21,6 +21,7 @@ class Alarm:
     tone: str
     icon: str
     words: str
+    because: str
     since: datetime | None
     url: str
 
@@ -38,10 +39,10 @@ def alarm(row: Automation) -> Alarm:
     where = f"for {row.run.name}" if row.run else EVERYWHERE
     url = f"/guards/switch/?run={row.run.name}" if row.run else "/guards/switch/"
     if row.off_at is not None:
-        told = f"Automation is off {where}, by {row.off_by}{_because(row.off_why)}"
-        return Alarm(tone="bad", icon="power", words=told, since=row.off_at, url=url)
-    told = f"Automation only proposes {where}, the breaker is open{_because(row.opened_why)}"
-    return Alarm(tone="warn", icon="alert", words=told, since=row.opened_at, url=url)
+        told, because = f"Automation is off {where}", f"by {row.off_by}{_because(row.off_why)}"
+        return Alarm(tone="bad", icon="power", words=told, because=because, since=row.off_at, url=url)
+    told, because = f"Automation only proposes {where}", f"the breaker is open{_because(row.opened_why)}"
+    return Alarm(tone="warn", icon="alert", words=told, because=because, since=row.opened_at, url=url)
 
 
 def _because(why: str) -> str:
