@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from controlplane.domain.chronicle import sentences
 from controlplane.domain.diagnosis.diagnose import Diagnosis
@@ -76,9 +76,8 @@ def _answer(incident: Incident, run: Run, live: Execution | None, now: datetime)
     if decision.runbook is None:
         _withdraw(incident, decision.why, now)
         return None
-    if live is not None:
-        _end_patient(live, incident, now)
-    return _carry_out(incident, attempt, decision, now)
+    free = live is None or _end_patient(live, incident, now)
+    return _carry_out(incident, attempt, decision, now) if free else None
 
 
 def _settles(diagnosis: Diagnosis, decision: Decision, now: datetime) -> bool:
@@ -106,22 +105,34 @@ def _gives_way(live: Execution, decision: Decision) -> bool:
     return bool(steps) and steps[live.step_index].action.patient and decision.starts
 
 
-def _end_patient(live: Execution, incident: Incident, now: datetime) -> None:
-    """Let the trouble that stops the run go first; its restart leaves the suspected node out as well."""
+def _end_patient(live: Execution, incident: Incident, now: datetime) -> bool:
+    """Let the trouble that stops the run go first; its restart leaves the suspected node out as well.
+
+    False when that has to wait for the next look.
+    """
     told = f"incident {incident.pk} stops the run first; its restart is the boundary"
-    still = Execution.objects.filter(pk=live.pk, state__in=LIVE_OR_PAUSED)
-    still.update(state=ExecutionState.STOPPED, outcome=told, finished_at=now, wake_at=None, held_by="")
+    still = _idle(Execution.objects.filter(pk=live.pk, state__in=LIVE_OR_PAUSED))
+    return bool(still.update(state=ExecutionState.STOPPED, outcome=told, finished_at=now, wake_at=None, held_by=""))
 
 
 def _end_overtaken(run: Run, now: datetime) -> None:
     """End what a person paused and then launched past, or nothing later would ever be answered."""
     newest = runs.newest_attempt(run)
-    for paused in Execution.objects.filter(run=run, state=ExecutionState.PAUSED):
+    for paused in _idle(Execution.objects.filter(run=run, state=ExecutionState.PAUSED)):
         ours = paused.context.get("new_attempt") or paused.attempt
         if newest is not None and newest.number > ours:
             told = f"attempt {newest.number} was launched meanwhile"
-            still = Execution.objects.filter(pk=paused.pk, state=ExecutionState.PAUSED)
+            still = Execution.objects.filter(pk=paused.pk)
             still.update(state=ExecutionState.STOPPED, outcome=told, finished_at=now, wake_at=None)
+
+
+def _idle(executions: QuerySet[Execution]) -> QuerySet[Execution]:
+    """Lock those of the executions on which nobody works: a turn, or a person's stop, may want our run behind its own.
+
+    The next look finds the others.
+    """
+    free = executions.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True)
+    return Execution.objects.filter(pk__in=list(free))
 
 
 def _standing(incident: Incident, attempt: Attempt | None, now: datetime) -> Diagnosis | None:

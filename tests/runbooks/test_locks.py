@@ -14,10 +14,10 @@ from controlplane.fleet import actions as fleet
 from controlplane.fleet.models import Node
 from controlplane.incidents.models import Incident
 from controlplane.incidents.telling import stream
-from controlplane.runbooks import actions, approvals, engine
+from controlplane.runbooks import actions, approvals, consider, engine
 from controlplane.runbooks.models import Approval, Execution
 from controlplane.runs.book import Book
-from controlplane.runs.models import Run
+from controlplane.runs.models import Attempt, Run
 from tests.patience import within
 
 NOW = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
@@ -140,6 +140,39 @@ def test_who_ends_a_proposal_keeps_nobody_from_telling_of_it_and_taking_it_back(
     sweep.join()
     assert trouble == []
     assert execution.state == state
+
+
+@pytest.mark.parametrize("state", ["running", "paused"])
+def test_who_decides_on_a_run_waits_for_no_execution_that_somebody_holds(execution, state):
+    Attempt.objects.create(run=execution.run, number=2, nodes=["n01"], started_at=NOW)
+    Execution.objects.update(state=state)
+    holding, decided = Event(), Event()
+
+    def turn():
+        with transaction.atomic():
+            Execution.objects.select_for_update(no_key=True).get(pk=execution.pk)
+            holding.set()
+            decided.wait(10)
+        connection.close()
+
+    worker = Thread(target=turn)
+    worker.start()
+    assert holding.wait(10)
+    try:
+        assert not impatiently_end(execution)
+    finally:
+        decided.set()
+        worker.join()
+    assert impatiently_end(execution)
+
+
+def impatiently_end(execution):
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = '50ms'")
+        consider._end_overtaken(execution.run, NOW)
+        consider._end_patient(execution, execution.incident, NOW)
+    execution.refresh_from_db()
+    return execution.state == "stopped"
 
 
 def test_who_stops_a_runbook_tells_it_last_as_who_closes_its_question_does(execution):
