@@ -14,6 +14,7 @@ from controlplane.web.present.proposal import Waiting, waiting
 from controlplane.web.present.words import Badge, sentence, span
 
 UNDECIDED = "deciding what to do"
+LEFT_TO_PEOPLE = "nothing more by itself: it is left to people"
 NEEDS_PERSON = "nothing by itself: a person must decide"
 BLIND = frozenset(name for name, one in CLASSES.items() if one.about_sight) | {"correlated_loss"}
 SLOW = frozenset(name for name, one in CLASSES.items() if one.family is Family.ADVICE)
@@ -116,6 +117,8 @@ def _doing(incident: Incident, run: Run | None, progress: Progress | None) -> st
         return progress.doing
     if incident.decision.get("why"):
         return f"nothing: {incident.decision['why']}"
+    if run is None and incident.decision:
+        return LEFT_TO_PEOPLE
     return UNDECIDED if incident.confirmed_at else "watching; a suspicion alone changes nothing"
 
 

@@ -84,6 +84,12 @@ def test_without_a_runbook_it_says_why_nothing_is_done():
     assert card(incident(confirmed_at=None), run(), None, None).doing == "Watching; a suspicion alone changes nothing"
 
 
+def test_what_is_told_of_the_fleet_and_has_no_runbook_is_not_still_being_decided():
+    noted = incident(run_id=None, klass="telemetry_lost", decision={"runbook": None, "actions": [{"do": "notify"}]})
+    assert card(noted, None, None, None).doing == "Nothing more by itself: it is left to people"
+    assert card(incident(run_id=None, klass="telemetry_lost"), None, None, None).doing == "Deciding what to do"
+
+
 @pytest.mark.parametrize(("state", "doing"), [("mitigated", "Watching whether it lasts"), ("resolved", "")])
 def test_an_incident_that_is_over_promises_nothing(state, doing):
     said = card(incident(state=state, mitigated_at=NOW), run(), None, None)
