@@ -78,7 +78,7 @@ def progress(execution: Execution, steps: Sequence[StepRun], runbook: Runbook, n
         until=None if final else _until(execution, steps, now),
         lines=tuple(_line(execution, steps, index, spec, now) for index, spec in enumerate(runbook.steps)),
         final=final,
-        launched=execution.state in GOING and _at(execution, runbook) == "await_progress",
+        launched=execution.state in (*GOING, ExecutionState.PAUSED) and _at(execution, runbook) == "await_progress",
     )
 
 

@@ -38,6 +38,7 @@ def test_it_says_the_step_under_way_and_its_place():
 
 def test_it_knows_that_only_the_progress_of_the_next_attempt_is_waited_for():
     assert progress(execution("await_progress"), [], RUNBOOK, NOW).launched
+    assert progress(execution("await_progress", state="paused"), [], RUNBOOK, NOW).launched
     assert not progress(execution("launch"), [], RUNBOOK, NOW).launched
     assert not progress(execution("await_progress", state="failed"), [], RUNBOOK, NOW).launched
 
