@@ -73,7 +73,7 @@ def parts(by_label_ms: dict[Label, int], elapsed_ms: int) -> list[Part]:
             cause=CAUSES[label][0],
             words=CAUSES[label][1],
             time=duration(ms / 1000),
-            share=f"{ms / elapsed_ms:.1%}" if elapsed_ms else "–",
+            share=f"{100 * ms / elapsed_ms:.1f} %" if elapsed_ms else "–",
         )
         for ms, label in spent
     ]

@@ -27,5 +27,5 @@ def test_a_piece_too_thin_to_see_joins_its_neighbour_and_stays_in_the_list():
 
 def test_the_strip_is_said_in_words():
     told = strip.parts({Label.TRAIN_SAFE: 900, Label.DETECT: 100}, 1000)
-    assert strip.spoken(told) == "training, saved 90.0%, not noticed yet 10.0%"
+    assert strip.spoken(told) == "training, saved 90.0 %, not noticed yet 10.0 %"
     assert strip.spoken([]) == "nothing recorded yet"
