@@ -84,8 +84,9 @@ def gpu_hours(value: float) -> str:
 
 
 def sentence(text: str) -> str:
-    """Begin with a capital letter, so that a clause can stand alone."""
-    return text[:1].upper() + text[1:]
+    """Begin with a capital letter, so that a clause can stand alone; a name such as `n05` stays as it is written."""
+    first = text.partition(" ")[0]
+    return text if any(map(str.isdigit, first)) else text[:1].upper() + text[1:]
 
 
 def joined(parts: list[str]) -> str:

@@ -212,7 +212,7 @@ def _act(row: ActRecord) -> ActLine:
         at=row.at,
         badge=badges.of(badges.ACT, "proposed" if row.proposed else "done"),
         words=act_words(row.do, row.node, row.args),
-        why=row.why,
+        why=words.sentence(row.why),
     )
 
 

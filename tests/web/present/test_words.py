@@ -63,3 +63,9 @@ def test_bytes_take_the_unit_that_fits(count, text):
 @pytest.mark.parametrize(("count", "text"), [(1, "1 step"), (0, "0 steps"), (1200, "1\u202f200 steps")])
 def test_plurals_agree(count, text):
     assert words.plural(count, "step") == text
+
+
+def test_a_clause_that_begins_with_the_name_of_a_machine_keeps_the_name():
+    assert words.sentence("n05 takes its place") == "n05 takes its place"
+    assert words.sentence("node n05 is lost") == "Node n05 is lost"
+    assert words.sentence("") == ""
