@@ -106,10 +106,14 @@ def _read(key: str, names: list[str], decode: Callable[[bytes], Any]) -> dict[st
 
 
 def _write_back(key: str, values: Mapping[str, bytes]) -> None:
-    """Put back what is still missing; a newer value that came meanwhile stays."""
+    """Put back what is still missing, in one go; a newer value that came meanwhile stays."""
+    if not values:
+        return
     try:
-        for name, value in values.items():
-            _client().hsetnx(key, name, value)
+        with _client().pipeline(transaction=False) as pipe:
+            for name, value in values.items():
+                pipe.hsetnx(key, name, value)
+            pipe.execute()
     except redis.RedisError as error:
         log.debug("hot state is away: %s", error)
 

@@ -46,6 +46,18 @@ def test_what_redis_lost_is_read_from_the_log_and_put_back(client):
     assert client.hexists(hot.runs_key(), "demo")
 
 
+def test_a_whole_fleet_that_redis_lost_is_put_back_with_one_question(monkeypatch):
+    names = [f"n{number:02}" for number in range(50)]
+    append(*(batch(beat(1), node=name) for name in names))
+    hot.node_seen(["n00"])
+    sent, send = [], redis.connection.Connection.send_packed_command
+    monkeypatch.setattr(
+        redis.connection.Connection, "send_packed_command", lambda *asked, **how: sent.append(1) or send(*asked, **how)
+    )
+    assert set(hot.node_seen(names)) == set(names)
+    assert len(sent) == 2
+
+
 def test_without_redis_the_log_answers_alone_and_soon(monkeypatch):
     hot._client.cache_clear()
     monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
