@@ -113,8 +113,10 @@ def _doing(incident: Incident, run: Run | None, progress: Progress | None) -> st
         return "watching whether it lasts"
     if proposal := _proposal(incident, run, progress):
         return proposal.doing
-    if progress is not None:
-        return progress.doing
+    return progress.doing if progress is not None else _without_runbook(incident, run)
+
+
+def _without_runbook(incident: Incident, run: Run | None) -> str:
     if incident.decision.get("why"):
         return f"nothing: {incident.decision['why']}"
     if run is None and incident.decision:
