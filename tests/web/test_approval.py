@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from controlplane.incidents.models import Incident
+from controlplane.notify.models import Call, Transport
 from controlplane.runbooks import approvals, registry, switches
 from controlplane.runbooks.models import Approval, Execution, ExecutionState, StepRun
 from controlplane.web.read import approval as read
@@ -51,6 +52,14 @@ def test_both_pages_show_the_question_with_its_reason_its_steps_and_what_silence
         assert "The run asks before it acts." in html
         assert "</span>. Without an answer nothing is done, and somebody is called." in html
         assert '<ol class="plainly"><li>' in html
+
+
+def test_where_nobody_can_be_called_the_question_promises_no_call(client, world, paths):
+    Call.objects.update(rules=0)
+    Transport.objects.update(enabled=False)
+    _as(client, "operator")
+    html = client.get(paths[0]).content.decode()
+    assert "Without an answer nothing is done. Nobody will be called: there is no transport yet." in html
 
 
 def test_a_yes_needs_the_name_of_the_run(client, world, paths):

@@ -27,8 +27,13 @@ class Ask:
     changed: Sequence[str] = ()
 
 
-def ask(title: str, question: Approval | None, will: Sequence[str], incident: Incident, run: Run) -> Ask:
-    """Put a question into words; one that nobody has written down yet is told from the proposal alone."""
+def ask(
+    title: str, question: Approval | None, will: Sequence[str], incident: Incident, run: Run, *, unready: str = ""
+) -> Ask:
+    """Put a question into words; one that nobody has written down yet is told from the proposal alone.
+
+    `unready` says why nobody would be called, "" when somebody would.
+    """
     held = waiting(incident, run)
     is_open = question is not None and question.state == ApprovalState.OPEN
     return Ask(
@@ -37,7 +42,7 @@ def ask(title: str, question: Approval | None, will: Sequence[str], incident: In
         will=[words.sentence(sentence) for sentence in will],
         on=_on(question, run),
         agreed=_agreed(question) if question else "",
-        unanswered=words.sentence(_unanswered(question, held)),
+        unanswered=words.sentence(_unanswered(question, held, unready.rstrip("."))),
         word=run.name,
         number=question.pk if question else None,
         until=question.until if question is not None and is_open else None,
@@ -60,9 +65,9 @@ def _agreed(question: Approval) -> str:
     return f"{words.joined(names)} agreed; a second person has to agree as well."
 
 
-def _unanswered(question: Approval | None, held: Waiting) -> str:
+def _unanswered(question: Approval | None, held: Waiting, unready: str) -> str:
     if question is None or "by itself" in held.unanswered:
         return held.unanswered
     if question.state == ApprovalState.LAPSED:
         return "nobody answered in time, so nothing was done and somebody was called; it may still be answered"
-    return "without an answer nothing is done, and somebody is called"
+    return f"without an answer nothing is done{f'. {unready}' if unready else ', and somebody is called'}"

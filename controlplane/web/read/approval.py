@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.domain.errors import Refused
+from controlplane.notify.queries import readiness, told
 from controlplane.runbooks import answering, approvals, gate, grounds, preview, registry
 from controlplane.runbooks.models import Approval, ApprovalState, Execution, ExecutionState
 from controlplane.web.present import buttons
@@ -43,9 +44,13 @@ def signature(execution: Execution) -> str:
 
 def _ask(execution: Execution, question: Approval | None, now: datetime) -> Ask:
     will = question.will if question else preview.of(execution, now)
-    told = ask(registry.readable(execution).title, question, will, execution.incident, execution.run)
+    called = told(f"incident:{execution.incident_id}")
+    asked = ask(
+        registry.readable(execution).title, question, will, execution.incident, execution.run,
+        unready=readiness(now) if called.nobody else "",
+    )  # fmt: skip
     changed = grounds.changes(question.world, grounds.of(execution, now)) if question else []
-    return replace(told, changed=changed)
+    return replace(asked, changed=changed)
 
 
 def _barred(execution: Execution) -> str:
