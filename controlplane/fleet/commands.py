@@ -175,12 +175,16 @@ def _report(command: Command, state: CommandState, data: Mapping[str, Any], now:
     command.save(update_fields=["state", "result", "leased_until", "finished_at"])
 
 
+def overdue(now: datetime) -> QuerySet[Command]:
+    """Commands whose deadline and lease have both passed."""
+    unleased = Q(leased_until=None) | Q(leased_until__lte=F("deadline")) | Q(leased_until__lte=now)
+    return Command.objects.filter(unleased, state__in=OPEN, deadline__lte=now)
+
+
 def expire_commands(now: datetime) -> list[Command]:
-    """End commands whose deadline and lease have both passed; the caller wakes their executions."""
-    overdue = Command.objects.filter(state__in=OPEN, deadline__lte=now)
-    overdue = overdue.filter(Q(leased_until=None) | Q(leased_until__lte=F("deadline")) | Q(leased_until__lte=now))
+    """End commands that are overdue; the caller, which holds the runs that they are about, wakes their executions."""
     with transaction.atomic():
-        found = list(overdue.select_for_update(skip_locked=True))
+        found = list(overdue(now).select_for_update(skip_locked=True))
         for command in found:
             command.state, command.finished_at = CommandState.EXPIRED, now
             command.save(update_fields=["state", "finished_at"])

@@ -22,6 +22,7 @@ from controlplane.access import links
 from controlplane.events import partitions
 from controlplane.fleet import actions as fleet
 from controlplane.fleet import pruning as commands
+from controlplane.fleet.commands import overdue
 from controlplane.live import tasks as live
 from controlplane.notify import deadman as dead_men
 from controlplane.notify import pruning
@@ -118,7 +119,10 @@ def advance_due() -> None:
 
 
 def _expire(now: datetime) -> None:
+    """Lock the runs before their commands, as sweeps do: one may be taking in the late result of one of them."""
     with transaction.atomic():
+        names = list(overdue(now).values_list("args__run", flat=True))
+        list(Run.objects.select_for_update(no_key=True).filter(name__in=names).order_by("pk").values_list("pk"))
         book = Book(now)
         expired = fleet.expire_commands(now)
         for command in expired:

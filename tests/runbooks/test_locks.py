@@ -18,6 +18,7 @@ from controlplane.runbooks import actions, approvals, consider, engine
 from controlplane.runbooks.models import Approval, Execution
 from controlplane.runs.book import Book
 from controlplane.runs.models import Attempt, Run
+from controlplane.watch import tasks
 from tests.patience import within
 
 NOW = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
@@ -182,6 +183,35 @@ def test_who_stops_a_runbook_tells_it_last_as_who_closes_its_question_does(execu
     written = [found[1] for query in asked if (found := WRITES.search(query["sql"]))]
     assert written.index("runbooks_approval") < written.index("chronicle_stream")
     assert set(written[written.index("chronicle_stream") :]) == {"chronicle_stream"}
+
+
+def test_a_sweep_takes_the_late_result_of_a_command_while_its_time_is_found_to_be_over(execution):
+    Execution.objects.update(state="failed")
+    Attempt.objects.create(run=execution.run, number=1, nodes=["n01"], started_at=NOW, stopping_at=NOW)
+    Node.objects.create(name="head", state_since=NOW, enrolled_at=NOW)
+    args = {"run": "demo", "attempt": 1, "grace_s": 0.5}
+    sent = fleet.send_command("head", "attempt.stop", args, key="1", deadline=NOW, now=NOW)
+    begun, trouble = Event(), []
+
+    def sweep():
+        try:
+            with transaction.atomic():
+                Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
+                begun.set()
+                assert wait_until(somebody_waits, within(10))
+                fleet.record_result(sent.pk, {"state": "succeeded"}, NOW)
+        except (DatabaseError, AssertionError) as error:
+            trouble.append(error)
+        connection.close()
+
+    worker = Thread(target=sweep)
+    worker.start()
+    assert begun.wait(10)
+    tasks._expire(NOW)
+    worker.join()
+    assert trouble == []
+    sent.refresh_from_db()
+    assert sent.state == "succeeded"
 
 
 def somebody_waits():
