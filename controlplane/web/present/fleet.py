@@ -58,16 +58,15 @@ def standing(runs: Sequence[Run], asks: Mapping[int, Collection[Need]], own: Col
     most = {run: min(needs, key=list(Need).index) for run, needs in asks.items() if needs}
     count = Counter(most.values())
     person, recovering, watched = (count[need] for need in (Need.PERSON, Need.RECOVERING, Need.WATCHED))
-    every = len(runs)
     if person or Need.PERSON in own:
-        who = f"{_share(person, every)} {'needs' if person == 1 else 'need'}" if person else "The fleet needs"
+        who = f"{_share(person, runs)} {'needs' if person == 1 else 'need'}" if person else "The fleet needs"
         beside = f"{plural(recovering, 'other')} {_verb(recovering)} recovering without you." if recovering else ""
         return Standing(sentence=f"{who} you", beside=beside, tone="bad")
     if recovering:
-        told = f"{_share(recovering, every)} {_verb(recovering)} recovering without you"
+        told = f"{_share(recovering, runs)} {_verb(recovering)} recovering without you"
         return Standing(sentence=told, beside="There is nothing for you to do.", tone="warn")
     if watched or own:
-        what = f"{_share(watched, every)} {_verb(watched)}" if watched else "The fleet is"
+        what = f"{_share(watched, runs)} {_verb(watched)}" if watched else "The fleet is"
         told = "There is nothing for you to do: what was found is worth knowing, or not certain yet."
         return Standing(sentence=f"{what} watched closely", beside=told, tone="warn")
     said, tone = _calm(runs)
@@ -79,15 +78,21 @@ def _calm(runs: Sequence[Run]) -> tuple[str, str]:
         return "No run is known yet", "quiet"
     going = [run for run in runs if run.state == RunState.RUNNING]
     if not going:
-        return f"{plural(len(runs), 'run')}, none is training", "quiet"
+        none = f"{_only(runs)} is not" if len(runs) == 1 else f"None of {len(runs)} runs is"
+        return f"{none} training", "quiet"
     if len(going) == len(runs):
-        return ("The one run is progressing" if len(runs) == 1 else f"All {len(runs)} runs are progressing"), "good"
+        every = f"{_only(runs)} is" if len(runs) == 1 else f"All {len(runs)} runs are"
+        return f"{every} progressing", "good"
     told = f"{len(going)} of {plural(len(runs), 'run')} {_verb(len(going))} progressing, nothing is wrong"
     return told, "good"
 
 
-def _share(some: int, every: int) -> str:
-    return "The one run" if every == 1 else f"{some} of {plural(every, 'run')}"
+def _share(some: int, runs: Sequence[Run]) -> str:
+    return _only(runs) if len(runs) == 1 else f"{some} of {plural(len(runs), 'run')}"
+
+
+def _only(runs: Sequence[Run]) -> str:
+    return f"Run {runs[0].name}"
 
 
 def _verb(count: int) -> str:

@@ -83,15 +83,16 @@ def causes(pieces):
     [
         ([], [], "No run is known yet"),
         (["running"] * 5, [], "All 5 runs are progressing"),
-        (["running"], [], "The one run is progressing"),
-        (["recovering"], [[PERSON]], "The one run needs you"),
+        (["running"], [], "Run llama is progressing"),
+        (["recovering"], [[PERSON]], "Run llama needs you"),
         (["running", "recovering"], [[], [WATCHED, PERSON]], "1 of 2 runs needs you"),
-        (["recovering"], [[RECOVERING]], "The one run is recovering without you"),
+        (["recovering"], [[RECOVERING]], "Run llama is recovering without you"),
         (["running", "recovering", "recovering"], [[WATCHED], [RECOVERING], [RECOVERING, WATCHED]],
          "2 of 3 runs are recovering without you"),
         (["running", "running"], [[WATCHED]], "1 of 2 runs is watched closely"),
         (["running", "completed", "running"], [], "2 of 3 runs are progressing, nothing is wrong"),
-        (["completed"], [], "1 run, none is training"),
+        (["completed"], [], "Run llama is not training"),
+        (["completed", "stopped"], [], "None of 2 runs is training"),
     ],
 )  # fmt: skip
 def test_the_fleet_says_in_one_sentence_how_it_stands_and_whether_it_needs_a_person(states, asks, sentence):
