@@ -8,6 +8,7 @@ from middlewatch_wire import AgentIdentity, Batch, decode_batch, encode_batch, m
 
 from controlplane.events import log
 from controlplane.fleet import hot
+from controlplane.incidents.models import Incident
 from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks import registry
 from controlplane.runbooks.models import Execution
@@ -70,6 +71,14 @@ def test_the_page_of_a_launcher_calls_it_one_whatever_its_state_in_the_ledger(pa
     assert "launches runs and takes no ranks" in html
     assert "Launcher</span>" in html
     assert "Healthy" not in html
+
+
+def test_the_bar_of_a_suspect_is_full_only_when_there_is_enough_to_act_on(page, world):
+    for score, width in ((3.0, 75), (4.0, 100)):
+        blamed = [{"entity": "node:n04", "score": score, "margin": 3.0}]
+        Incident.objects.filter(pk=world.incident.pk).update(blamed=blamed)
+        suspects = page(f"/incidents/{world.incident.pk}/").split("Suspects</h2>")[1].split("</section>")[0]
+        assert f'<rect class="bar" width="{width}" height="8"/>' in suspects
 
 
 def test_what_arrived_is_shown_though_nobody_has_judged_it_yet(page, world, monkeypatch):

@@ -39,7 +39,7 @@ MAX_PARTS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """A candidate of the diagnosis; `share` is its part of the best score, in percent."""
+    """A candidate of the diagnosis; `share` is its score in percent of the best, or of what suffices to act if more."""
 
     entity: str
     url: str
@@ -189,7 +189,7 @@ def _restart(run: Run | None, execution: Execution | None) -> str:
 
 
 def _suspects(incident: Incident) -> list[Suspect]:
-    best = max((float(blame.get("score", 0)) for blame in incident.blamed), default=0.0)
+    best = max([ACT_SCORE, *(float(blame.get("score", 0)) for blame in incident.blamed)])
     return [_suspect(blame, best) for blame in incident.blamed]
 
 
@@ -201,7 +201,7 @@ def _suspect(blame: dict[str, Any], best: float) -> Suspect:
     return Suspect(
         entity=_spoken(entity),
         url=f"/nodes/{name}/" if name else "",
-        share=max(2, min(100, round(100 * score / best))) if best > 0 else 2,
+        share=max(2, min(100, round(100 * score / best))),
         words=f"score {score:.1f}, {place}: {'enough' if enough else 'not enough'} to act on",
         clears=words.sentence(clears(entity)),
     )
