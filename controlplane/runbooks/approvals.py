@@ -240,6 +240,7 @@ def lapse(now: datetime) -> int:
 
 @transaction.atomic
 def _lapse(question: Approval, now: datetime) -> bool:
+    Run.objects.select_for_update(no_key=True).get(pk=question.execution.run_id)
     mine = Approval.objects.filter(pk=question.pk, state=ApprovalState.OPEN, until__lte=now)
     if not mine.update(state=ApprovalState.LAPSED, settled_at=now):
         return False

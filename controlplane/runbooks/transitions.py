@@ -164,7 +164,7 @@ def _propose(turn: Turn, outcome: Propose) -> bool:
     told = f"Proposed “{turn.runbook.title}” and waits for a person: {outcome.why}."
     turn.tell("proposal", told, key=f"propose:{turn.execution.step_index}", data={"held_by": outcome.held_by})
     _save(turn, ExecutionState.PROPOSED, wake_at=None, held_by=outcome.held_by)
-    write([turn])
+    writing.keep(turn.execution, [turn.step_run] if turn.step_run is not None else [])
     approvals.ask(turn.execution, outcome.why, turn.now, step=turn.spec.name, persons=outcome.persons)
     return False
 

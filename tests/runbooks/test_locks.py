@@ -14,8 +14,10 @@ from controlplane.fleet import actions as fleet
 from controlplane.fleet.models import Node
 from controlplane.incidents.models import Incident
 from controlplane.incidents.telling import stream
-from controlplane.runbooks import actions, approvals, consider, engine
+from controlplane.runbooks import actions, approvals, consider, engine, registry, transitions
 from controlplane.runbooks.models import Approval, Execution
+from controlplane.runbooks.outcomes import Propose
+from controlplane.runbooks.turn import Turn
 from controlplane.runs.book import Book
 from controlplane.runs.models import Attempt, Run
 from controlplane.watch import tasks
@@ -113,10 +115,17 @@ def test_a_sweep_tells_and_takes_results_while_the_runbook_of_its_run_is_stopped
     assert execution.state == "stopped"
 
 
-@pytest.mark.parametrize(("act", "state"), [(actions.stop, "stopped"), (actions.reject, "rejected")])
+def nobody_answers(execution, _by, now):
+    approvals.lapse(now)
+    execution.refresh_from_db()
+
+
+@pytest.mark.parametrize(
+    ("act", "state"), [(actions.stop, "stopped"), (actions.reject, "rejected"), (nobody_answers, "proposed")]
+)
 def test_who_ends_a_proposal_keeps_nobody_from_telling_of_it_and_taking_it_back(execution, act, state):
     Execution.objects.update(state="proposed")
-    Approval.objects.create(execution=execution, asked_at=NOW, until=NOW + timedelta(minutes=15))
+    Approval.objects.create(execution=execution, asked_at=NOW, until=NOW)
     begun, trouble = Event(), []
 
     def take_back():
@@ -182,6 +191,18 @@ def test_who_stops_a_runbook_tells_it_last_as_who_closes_its_question_does(execu
         actions.stop(execution, "ana", NOW)
     written = [found[1] for query in asked if (found := WRITES.search(query["sql"]))]
     assert written.index("runbooks_approval") < written.index("chronicle_stream")
+    assert set(written[written.index("chronicle_stream") :]) == {"chronicle_stream"}
+
+
+def test_a_step_that_asks_people_tells_it_last(execution):
+    Approval.objects.create(execution=execution, purpose="undo", asked_at=NOW, until=NOW)
+    runbook = registry.runbook(execution.runbook)
+    turn = Turn(execution, runbook, NOW, Book(NOW, "runbook", runbook.id))
+    with transaction.atomic(), CaptureQueriesContext(connection) as asked:
+        transitions.settle(turn, Propose("mode", "the run is set to propose"))
+        transitions.write([turn])
+    written = [found[1] for query in asked if (found := WRITES.search(query["sql"]))]
+    assert written.count("runbooks_approval") == 2
     assert set(written[written.index("chronicle_stream") :]) == {"chronicle_stream"}
 
 
