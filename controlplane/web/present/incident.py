@@ -81,12 +81,13 @@ def _trouble(incident: Incident) -> str:
 def _ending(incident: Incident, run: Run) -> str:
     """Say how the incident ended for the run; what the run met later belongs to other pages."""
     if incident.mitigated_at:
-        return f"recovered after {span(_standstill_s(incident, incident.mitigated_at))}"
+        return f"recovered after {span(_trouble_s(incident, incident.mitigated_at))}"
     return "has completed" if run.state == RunState.COMPLETED else "is no longer in this incident"
 
 
-def _standstill_s(incident: Incident, ended: datetime) -> float:
-    measured = incident.losses.get("seconds")
+def _trouble_s(incident: Incident, ended: datetime) -> float:
+    """Say how long it lasted: the standstill as measured, but a slow run stood still for its cure alone."""
+    measured = None if incident.klass in SLOW else incident.losses.get("seconds")
     return float(measured) if measured is not None else (ended - incident.began_at).total_seconds()
 
 

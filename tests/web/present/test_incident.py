@@ -55,6 +55,11 @@ def incident(**more):
             {"state": "recovering"},
             "Run llama recovered after 10 min",
         ),
+        (
+            {"klass": "fail_slow", "state": "resolved", "mitigated_at": NOW, "losses": {"seconds": 2.6}},
+            {"state": "running"},
+            "Run llama recovered after 11 min",
+        ),
         ({"state": "resolved"}, {"state": "running"}, "Run llama is no longer in this incident"),
         ({"state": "resolved"}, {"state": "completed"}, "Run llama has completed"),
     ],
