@@ -160,11 +160,14 @@ def give_signs_of_life() -> None:
 def housekeeping() -> None:
     """Make tomorrow's partitions, drop what is old, and take back proposals that nobody needs."""
     now = _now()
-    partitions.maintain(now)
-    fleet.forget_old(now)
-    runbooks.withdraw_idle(now)
-    links.forget(now)
     keep = timedelta(days=settings.COMMAND_RETENTION_DAYS)
-    links.forget_sign_in(now, keep)
-    commands.prune(now, keep, living=living())
-    pruning.prune(now, timedelta(days=settings.MESSAGE_RETENTION_DAYS))
+    parts: tuple[Callable[[], object], ...] = (
+        partial(partitions.maintain, now),
+        partial(fleet.forget_old, now),
+        partial(runbooks.withdraw_idle, now),
+        partial(links.forget, now),
+        partial(links.forget_sign_in, now, keep),
+        lambda: commands.prune(now, keep, living=living()),
+        partial(pruning.prune, now, timedelta(days=settings.MESSAGE_RETENTION_DAYS)),
+    )
+    each(lambda part: part(), parts)

@@ -80,6 +80,21 @@ def test_the_periodic_tasks_run_on_an_empty_fleet(db):
     tasks.housekeeping()
 
 
+def test_a_part_of_housekeeping_that_fails_keeps_no_other_from_it(db, monkeypatch):
+    pruned = []
+    monkeypatch.setattr(tasks.partitions, "maintain", raising(DataError("no room for a partition")))
+    monkeypatch.setattr(tasks.pruning, "prune", lambda *_: pruned.append("messages"))
+    tasks.housekeeping()
+    assert pruned == ["messages"]
+
+
+def raising(error):
+    def call(*_):
+        raise error
+
+    return call
+
+
 def test_what_cannot_be_carried_on_keeps_nothing_else_from_it(cluster, monkeypatch):
     asked = []
 
