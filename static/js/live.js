@@ -9,6 +9,8 @@
   const POLL_EVERY_S = 10;
   const GAP_MS = 400;
   const ANSWER_MS = 10_000;
+  const RETRY_MS = 1000;
+  const RETRY_AT_MOST_MS = 15_000;
   const REFUSED = { 4400: "Not followed", 4401: "Signed out · open the page again", 4403: "Not allowed to follow this" };
   const INBOX = "#chronicle-inbox";
 
@@ -30,6 +32,8 @@
   let syncing = null;
   let asked = 0;
   let caughtUp = 0;
+  let pauseMs = 0;
+  let retryAt = 0;
   let missed = false;
   let newest = 0;
 
@@ -131,7 +135,7 @@
     if (body.ok) heard(body.age_s);
   };
 
-  // Whoever asks while an answer is under way is answered by a later one; what failed is asked for again in a second.
+  // Whoever asks while an answer is under way is answered by a later one.
   const catchUp = async () => {
     while (caughtUp < asked) {
       const now = asked;
@@ -139,12 +143,19 @@
       caughtUp = now;
     }
     missed = false;
+    pauseMs = 0;
     show();
+  };
+
+  // What failed is asked for again after a pause that doubles; a part of it is drawn, so that pages do not ask together.
+  const failed = () => {
+    pauseMs = Math.min(2 * pauseMs || RETRY_MS, RETRY_AT_MOST_MS);
+    retryAt = performance.now() + pauseMs * (0.5 + Math.random() / 2);
   };
 
   const resync = () => {
     asked += 1;
-    syncing ||= catchUp().catch(() => {}).finally(() => { syncing = null; });
+    syncing ||= catchUp().catch(failed).finally(() => { syncing = null; });
     return syncing;
   };
 
@@ -186,7 +197,7 @@
 
   setInterval(() => {
     show();
-    if (connected && !ended && !syncing && (caughtUp < asked || lacks())) resync();
+    if (connected && !ended && !syncing && performance.now() >= retryAt && (caughtUp < asked || lacks())) resync();
     if (ended || secondsSince(heardAt) < POLL_AFTER_S && connected) return;
     if (secondsSince(heardAt) < POLL_AFTER_S && !polledAt) return;
     if (connected && secondsSince(heardAt) < STALE_S) { polledAt = 0; return; }
