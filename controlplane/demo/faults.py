@@ -116,7 +116,7 @@ FAULTS = {
         Fault(
             kind="slow",
             klass="fail_slow",
-            sentence="rank {rank} on {node} computes a fifth longer from now on",
+            sentence="rank {rank} on {node} makes each step a fifth longer from now on",
             hurt=slow,
             steady_steps=90,
         ),
