@@ -52,7 +52,7 @@ def table(rows: Sequence[FaultReport]) -> str:
             _seconds(row.detected_s),
             _seconds(row.decided_s),
             _seconds(row.resumed_s),
-            "?" if row.steps_lost is None else str(row.steps_lost),
+            "–" if row.steps_lost is None else str(row.steps_lost),
             "yes" if row.unattended else "no",
         )
         for row in rows

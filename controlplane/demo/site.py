@@ -70,9 +70,13 @@ class Site:
         """
         found = parse(text or ",".join(self.faults))
         for fault in found:
-            if fault.scheduler not in ("", self.scheduler):
+            if not self.knows(fault):
                 raise Invalid("--faults", f"“{fault.kind}” needs --scheduler {fault.scheduler}")
         return found
+
+    def knows(self, fault: Fault) -> bool:
+        """Whether a fault can happen here."""
+        return fault.scheduler in ("", self.scheduler)
 
 
 LOCAL = Site(

@@ -120,6 +120,6 @@ class World:
     def tell_how_to_hurt(self) -> None:
         """Say how to go on by hand."""
         self.narrator.chapter("The run goes on. Hurt it yourself from another terminal")
-        for kind in FAULTS:
-            self.narrator.block(f"    .venv/bin/python manage.py hurt {kind} {self.home}")
+        for fault in filter(self.site.knows, FAULTS.values()):
+            self.narrator.block(f"    .venv/bin/python manage.py hurt {fault.kind} {self.home}")
         self.narrator.block(f"  Pages: {self.plane.url}   Ctrl-C ends it.")

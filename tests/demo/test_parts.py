@@ -4,9 +4,10 @@ import io
 import json
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from controlplane.demo import faults, report, slurm_lab
-from controlplane.demo.cluster import Cluster
+from controlplane.demo.cluster import PIDS, Cluster
 from controlplane.demo.narrator import Narrator
 from controlplane.demo.report import FaultReport
 from controlplane.demo.site import LOCAL, SLURM
@@ -92,3 +93,9 @@ def test_outside_a_terminal_no_status_line_is_printed():
 def test_a_folder_without_a_demonstration_is_refused(tmp_path):
     with pytest.raises(Invalid, match="home: no demonstration runs in"):
         Cluster.load(tmp_path)
+
+
+def test_a_fault_of_slurm_is_not_done_where_no_slurm_runs(tmp_path):
+    (tmp_path / PIDS).write_text("{}")
+    with pytest.raises(CommandError, match="“frozen” needs a demonstration under --scheduler slurm"):
+        call_command("hurt", "frozen", str(tmp_path))

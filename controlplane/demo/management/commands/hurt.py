@@ -8,8 +8,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from controlplane.demo.cluster import Cluster
+from controlplane.demo.cluster import SLURM_FOLDER, Cluster
 from controlplane.demo.faults import FAULTS
+from controlplane.demo.site import LOCAL
 
 
 class Command(BaseCommand):
@@ -22,10 +23,11 @@ class Command(BaseCommand):
         parser.add_argument("--rank", type=int, default=1)
 
     def handle(self, *_args: object, **options: Any) -> None:
-        cluster = Cluster.load(options["home"])
+        cluster, fault = Cluster.load(options["home"]), FAULTS[options["kind"]]
+        if not LOCAL.knows(fault) and not (options["home"] / SLURM_FOLDER).is_dir():
+            raise CommandError(f"“{fault.kind}” needs a demonstration under --scheduler {fault.scheduler}")
         for process in cluster.ranks():
             if process.rank == options["rank"]:
-                fault = FAULTS[options["kind"]]
                 fault.hurt(cluster, process)
                 sentence = fault.sentence.format(rank=process.rank, node=process.node, pid=process.pid)
                 self.stdout.write(sentence)
