@@ -95,6 +95,11 @@ def test_a_folder_without_a_demonstration_is_refused(tmp_path):
         Cluster.load(tmp_path)
 
 
+def test_hurting_where_no_demonstration_runs_says_so_in_one_line(tmp_path):
+    with pytest.raises(CommandError, match="home: no demonstration runs in"):
+        call_command("hurt", "crash", str(tmp_path))
+
+
 def test_a_fault_of_slurm_is_not_done_where_no_slurm_runs(tmp_path):
     (tmp_path / PIDS).write_text("{}")
     with pytest.raises(CommandError, match="“frozen” needs a demonstration under --scheduler slurm"):

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from controlplane.demo.cluster import SLURM_FOLDER, Cluster
 from controlplane.demo.faults import FAULTS
 from controlplane.demo.site import LOCAL
+from controlplane.domain.errors import Invalid
 
 
 class Command(BaseCommand):
@@ -23,7 +24,10 @@ class Command(BaseCommand):
         parser.add_argument("--rank", type=int, default=1)
 
     def handle(self, *_args: object, **options: Any) -> None:
-        cluster, fault = Cluster.load(options["home"]), FAULTS[options["kind"]]
+        try:
+            cluster, fault = Cluster.load(options["home"]), FAULTS[options["kind"]]
+        except Invalid as error:
+            raise CommandError(str(error)) from None
         if not LOCAL.knows(fault) and not (options["home"] / SLURM_FOLDER).is_dir():
             raise CommandError(f"“{fault.kind}” needs a demonstration under --scheduler {fault.scheduler}")
         for process in cluster.ranks():
