@@ -13,6 +13,7 @@ from controlplane.quarantine import actions as quarantine
 from controlplane.runbooks import registry
 from controlplane.runbooks.models import Execution
 from controlplane.runs.book import Book
+from controlplane.runs.models import Run
 from tests.web.world import build, person
 
 pytestmark = pytest.mark.django_db
@@ -71,6 +72,14 @@ def test_the_page_of_a_launcher_calls_it_one_whatever_its_state_in_the_ledger(pa
     assert "launches runs and takes no ranks" in html
     assert "Launcher</span>" in html
     assert "Healthy" not in html
+
+
+def test_a_run_of_which_nobody_is_heard_is_shown_as_training_on_no_page(page, world):
+    Run.objects.filter(pk=world.run.pk).update(state="running")
+    Incident.objects.filter(pk=world.incident.pk).update(klass="blind", severity="warning")
+    for path in ("/", f"/runs/{world.run.name}/"):
+        assert "Not seen</span>" in page(path), path
+    assert f"Run {world.run.name} was training when it was last heard" in page(f"/runs/{world.run.name}/")
 
 
 def test_the_bar_of_a_suspect_is_full_only_when_there_is_enough_to_act_on(page, world):

@@ -36,6 +36,7 @@ NODE = {
     "retired": Badge("minus", "Retired", "quiet", "–"),
 }
 STANDSTILL = Badge("alert", "Standing still", "bad")
+UNSEEN = Badge("question", "Not seen", "warn")
 NEED = {
     "person": Badge("person", "Needs you", "bad"),
     "recovering": Badge("bolt", "Recovers by itself", "accent"),

@@ -17,15 +17,15 @@ class Card:
     badge: Badge
 
 
-def card(run: Run, attempt: Attempt | None, *, hurt: bool = False) -> Card:
+def card(run: Run, attempt: Attempt | None, *, hurt: bool = False, unseen: bool = False) -> Card:
     """Put a run into a sentence and a line of detail. Reads no database.
 
-    `hurt`: a confirmed incident of the run is open.
+    `hurt`: a confirmed incident of the run is open; `unseen`: no node of the run is heard.
     """
     still = stands_still(run, attempt, hurt=hurt)
-    badge = badge_of(run, still=still)
+    badge = badge_of(run, still=still, unseen=unseen)
     return Card(
-        headline=headline(run, still=still, repeats=repeats(run, attempt)),
+        headline=headline(run, still=still, repeats=repeats(run, attempt), unseen=unseen),
         where=_where(run, attempt),
         tone=badge.tone,
         badge=badge,
@@ -50,17 +50,19 @@ def repeats(run: Run, attempt: Attempt | None) -> bool:
     )
 
 
-def badge_of(run: Run, *, still: bool) -> Badge:
-    """Show a run's state; one that stands still while nothing recovers it is not shown as training."""
-    if still and run.state == RunState.RUNNING:
-        return badges.STANDSTILL
+def badge_of(run: Run, *, still: bool, unseen: bool = False) -> Badge:
+    """Show a run's state; one that stands still while nothing recovers it, or is not seen, is not shown as training."""
+    if run.state == RunState.RUNNING and (still or unseen):
+        return badges.STANDSTILL if still else badges.UNSEEN
     return badges.of(badges.RUN, run.state)
 
 
-def headline(run: Run, *, still: bool = False, repeats: bool = False) -> str:
+def headline(run: Run, *, still: bool = False, repeats: bool = False, unseen: bool = False) -> str:
     """Say how a run stands."""
     if still and run.state == RunState.RUNNING:
         return f"Run {run.name} stands still at step {number(run.high_water_step)}"
+    if unseen and run.state == RunState.RUNNING:
+        return f"Run {run.name} was training when it was last heard, at step {number(run.high_water_step)}"
     words = {
         RunState.WAITING: "has not started yet",
         RunState.RUNNING: f"is training, step {number(run.high_water_step)}",

@@ -33,6 +33,7 @@ def state(now: datetime) -> dict[str, Any]:
     opened = list(Incident.objects.filter(state=IncidentState.OPEN).select_related("run"))
     parts = set(Incident.objects.filter(PART, state=IncidentState.OPEN).values_list("pk", flat=True))
     hurt = {one.run_id for one in opened if halts(one)}
+    unseen = {one.run_id for one in opened if blinds(one)}
     every = hot.heard(nodes.all_nodes())
     cards = [_card(one, now) for one in opened]
     whole = sorted((one for one in cards if one["incident"].pk not in parts), key=_price, reverse=True)
@@ -43,7 +44,7 @@ def state(now: datetime) -> dict[str, Any]:
             ("Needs you", [one for one in whole if one["need"] is Need.PERSON]),
             ("Needs nobody", [one for one in whole if one["need"] is not Need.PERSON]),
         ],
-        "rows": [row(run, now, hurt=run.pk in hurt) for run in runs],
+        "rows": [row(run, now, hurt=run.pk in hurt, unseen=run.pk in unseen) for run in runs],
         "racks": fleet.racks(every, now, frozen=conflicts.all_frozen(now)),
         "counts": fleet.counts(every),
         "spares": _spares(now),
@@ -72,17 +73,22 @@ def halts(incident: Incident) -> bool:
     return known and incident.klass not in present_incident.BLIND | present_incident.SLOW
 
 
-def row(run: Run, now: datetime, *, hurt: bool) -> dict[str, Any]:
+def blinds(incident: Incident) -> bool:
+    """Whether an open incident says that nobody hears of its run, so what is shown of it is old."""
+    return incident.klass == "blind"
+
+
+def row(run: Run, now: datetime, *, hurt: bool, unseen: bool) -> dict[str, Any]:
     """Read one line of the runs table."""
     attempts = list(Attempt.objects.filter(run=run).order_by("-number")[:200])[::-1]
     points = step_series(run.name, since=now - SPARK_WINDOW, limit=SPARK_POINTS)
     durations = [point.duration_ms for point in points if point.duration_ms is not None]
     still = present_run.stands_still(run, attempts[-1] if attempts else None, hurt=hurt)
-    fresh = bool(points) and run.state == RunState.RUNNING and not still
+    fresh = bool(points) and run.state == RunState.RUNNING and not (still or unseen)
     rate = series.rate(points) if fresh else None
     return {
         "run": run,
-        "badge": present_run.badge_of(run, still=still),
+        "badge": present_run.badge_of(run, still=still, unseen=unseen),
         "throughput": f"{words.number(rate)} {series.unit(points)}" if rate is not None else "–",
         "spark": spark.points(durations),
         "spark_count": len(durations),

@@ -19,7 +19,7 @@ from controlplane.web.present import run as present
 from controlplane.web.present.buttons import May
 from controlplane.web.present.ranks import CELL, GAP, PER_ROW, heat_cells, heat_words, rank_lines
 from controlplane.web.read import account, series, unrecognised
-from controlplane.web.read.fleet import halts
+from controlplane.web.read.fleet import blinds, halts
 from controlplane.web.read.incident import need, newest_execution
 
 MAX_CHECKPOINTS = 12
@@ -44,7 +44,7 @@ def state(run: Run, now: datetime) -> dict[str, Any]:
     return {
         "run": run,
         "attempt": attempt,
-        "card": present.card(run, attempt, hurt=hurt),
+        "card": present.card(run, attempt, hurt=hurt, unseen=any(blinds(one) for one in opened)),
         "facts": _facts(run, attempt, now, still=still),
         "incidents": [(one, badges.NEED.get(need(one, newest_execution(one)))) for one in opened],
         "recent": Incident.objects.filter(run=run).exclude(state=IncidentState.OPEN)[:5],

@@ -60,6 +60,14 @@ def test_a_run_with_a_confirmed_fault_stands_still_though_its_ranks_still_live()
     assert present.card(run(), living, hurt=True).tone == "bad"
 
 
+def test_a_run_that_nobody_hears_is_not_called_training():
+    living = Attempt(number=2, nodes=["n01"], state="running", last_step=1200)
+    said = present.card(run(), living, unseen=True)
+    assert said.headline == "Run llama was training when it was last heard, at step 1\u202f200"
+    assert (said.badge.word, said.tone) == ("Not seen", "warn")
+    assert present.card(run(), living, hurt=True, unseen=True).badge.word == "Standing still"
+
+
 def attempts():
     return [
         Attempt(
