@@ -19,6 +19,7 @@ from controlplane.domain.detection import (
     hearing,
     maintenance,
     reading,
+    setback,
     sight,
 )
 from controlplane.domain.detection.fleet_state import NO_WITNESS, FleetNode, FleetState, FleetView, KeptOut, Witness
@@ -73,6 +74,7 @@ class FleetMachine:
     def sweep(self, now: float, witness: Witness = NO_WITNESS) -> list[Finding]:
         """Judge at `now`; give only findings that are new or have changed."""
         state = self._state
+        setback.of_fleet(state, self.policy, now)
         found = sight.look(state.sight, self.policy, now, run=None)
         if not sight.frozen(state.sight, now):
             found += fleet_loss.together(state, self.policy, now, witness)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-from controlplane.domain.detection import codec, faults, intake, maintenance, sight, silence, view
+from controlplane.domain.detection import codec, faults, intake, maintenance, setback, sight, silence, view
 from controlplane.domain.detection.detectors import DETECTORS, Detector
 from controlplane.domain.detection.modes import Mode, mode_of, weaker
 from controlplane.domain.detection.news import News
@@ -52,6 +52,7 @@ class RunMachine:
     def sweep(self, now: float) -> list[Finding]:
         """Judge at `now`; give only findings that are new or have changed."""
         state, policy = self._state, self.policy
+        setback.of_run(state, policy, now)
         found = self._finished(now)
         for detector in DETECTORS:
             if self._concerns(detector) and not self._rests(detector, now):
