@@ -205,7 +205,7 @@ def _exited(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     if rank is None or signal.at_ms < (rank.exited_ms or 0):
         return
     repeated = signal.at_ms == rank.exited_ms
-    rank.exited_ms = signal.at_ms
+    rank.exited_ms, rank.exited_pid = signal.at_ms, reading.integer(signal.data, "pid")
     rank.exited_at = rank.exited_at if repeated else signal.received
     state.death.news += not repeated
     rank.exit_code = reading.integer(signal.data, "exit_code")

@@ -89,6 +89,7 @@ class RankState:
     pid: int | None = None
     started_ms: int | None = None
     exited_ms: int | None = None
+    exited_pid: int | None = None
     exited_at: float | None = None
     exit_code: int | None = None
     signal: int | None = None
@@ -107,8 +108,13 @@ class RankState:
 
     @property
     def exited(self) -> bool:
-        """Say whether the rank's process has ended and not been started again."""
-        return self.exited_ms is not None and (self.started_ms is None or self.exited_ms >= self.started_ms)
+        """Say whether the rank's process has ended and not been started again.
+
+        Its node's clock may have been set back meanwhile: the end of the very process that started is its end.
+        """
+        if self.exited_ms is None or self.started_ms is None:
+            return self.exited_ms is not None
+        return self.exited_ms >= self.started_ms or (self.pid is not None and self.exited_pid == self.pid)
 
     @property
     def ended_well(self) -> bool:

@@ -26,6 +26,20 @@ def test_a_killed_rank_is_a_crash_at_the_very_next_sweep():
     assert finding.sentence == "rank 2 on n2 was killed by signal 9 (SIGKILL) of unknown origin at step 30"
 
 
+def test_a_death_counts_also_where_the_nodes_clock_was_set_back_meanwhile():
+    stage = training()
+    stage.rank("rank.exited", 2, at=stage.now - 3600, pid=4002, exit_code=None, signal=9)
+    (finding,) = stage.sweep()
+    assert finding.entity == "rank:2"
+
+
+def test_the_late_word_on_an_earlier_process_of_a_rank_is_no_death():
+    stage = training()
+    stage.rank("rank.started", 2, pid=5002)
+    stage.rank("rank.exited", 2, at=stage.now - 1, pid=4002, exit_code=None, signal=9)
+    assert stage.sweep() == []
+
+
 def test_peers_that_fail_afterwards_are_consequences_whoever_reports_first():
     stage = training()
     for rank in (0, 1, 3):
