@@ -14,7 +14,9 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from controlplane.domain.chronicle.sentences import full_stop
 from controlplane.domain.errors import MiddlewatchError, Unavailable
+from controlplane.web.present.words import sentence
 
 RETRY_AFTER_S = 5
 
@@ -70,7 +72,7 @@ class ErrorPages:
             return JsonResponse(body(error), status=answer(error).status)
         if request.method == "POST":
             return _back(request, error)
-        return page(request, answer(error).status, answer(error).title, str(error))
+        return page(request, answer(error).status, answer(error).title, full_stop(sentence(str(error))))
 
 
 def wants_json(request: HttpRequest) -> bool:

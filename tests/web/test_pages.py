@@ -202,6 +202,10 @@ def test_what_is_not_there_answers_404_and_leads_on(page, path):
     assert 'href="/incidents/"' in page(path, 404)
 
 
+def test_what_is_not_there_is_named_in_a_whole_sentence(page):
+    assert "There is no incident 9999." in page("/incidents/9999/", 404)
+
+
 def test_a_viewer_sees_the_buttons_with_the_role_they_need(client, world):
     client.force_login(person("vera", "viewer"))
     html = client.get(f"/incidents/{world.incident.pk}/").content.decode()
