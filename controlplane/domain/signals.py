@@ -22,3 +22,8 @@ class Signal:
     attempt: int | None = None
     rank: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def said_ms(self) -> int:
+        """Milliseconds, no later than it came: orders what a clock said that ran ahead and was then set right."""
+        return min(self.at_ms, round(self.received * 1000))

@@ -44,7 +44,7 @@ def _of_launchers(signals: Sequence[Signal]) -> list[Signal]:
         return []
     speakers = Node.objects.filter(name__in={signal.node for signal in signals}, head=True)
     heads = set(speakers.values_list("name", flat=True))
-    return sorted((signal for signal in signals if signal.node in heads), key=lambda signal: signal.at_ms)
+    return sorted((signal for signal in signals if signal.node in heads), key=lambda signal: signal.said_ms)
 
 
 def _new(launcher: str, name: str, signal: Signal) -> SchedulerNode:
@@ -54,14 +54,14 @@ def _new(launcher: str, name: str, signal: Signal) -> SchedulerNode:
 
 def _take(row: SchedulerNode, signal: Signal) -> bool:
     """Write a word into its row; say whether it tells something new."""
-    if signal.at_ms < row.at_ms:
+    if signal.said_ms < row.at_ms:
         return False
     state, reason = _text(signal.data, "state", MAX_WORD).lower(), _text(signal.data, "reason", MAX_REASON)
     changed = (state, reason) != (row.state, row.reason)
     if changed and not ({state, row.state} <= DRAINED and reason == row.reason):
         row.since = _received(signal)
     row.state, row.reason, row.owner = state, reason, _text(signal.data, "owner")
-    row.heard_at, row.at_ms = _received(signal), signal.at_ms
+    row.heard_at, row.at_ms = _received(signal), signal.said_ms
     return changed
 
 
@@ -84,11 +84,11 @@ def _job(run: str, signal: Signal) -> tuple[SchedulerJob, bool]:
     data, received = signal.data, _received(signal)
     place = {"launcher": signal.node, "job_id": _text(data, "job_id")}
     row = SchedulerJob.objects.filter(**place).first() or SchedulerJob(**place, run=run, since=received, at_ms=-1)
-    if signal.at_ms < row.at_ms or row.run != run:
+    if signal.said_ms < row.at_ms or row.run != run:
         return row, False
     state = _text(data, "state", MAX_WORD).upper()
     moved = state != row.state
-    row.since, row.state, row.heard_at, row.at_ms = received if moved else row.since, state, received, signal.at_ms
+    row.since, row.state, row.heard_at, row.at_ms = received if moved else row.since, state, received, signal.said_ms
     row.attempt = signal.attempt if signal.attempt is not None else row.attempt
     row.reason, row.by = _text(data, "reason", MAX_REASON), _text(data, "by")
     row.nodes, row.successors = _names(data) or row.nodes, _count(data, row.successors)

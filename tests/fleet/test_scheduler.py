@@ -1,5 +1,6 @@
 """The last words of schedulers: the newest counts, only launchers speak, and old words are unknown."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -53,6 +54,19 @@ def test_an_older_word_that_arrives_late_changes_nothing():
     node("drained", at=10)
     assert node("idle", at=5) == []
     assert scheduler.words()[0].state == "drained"
+
+
+def test_a_launcher_whose_clock_was_an_hour_ahead_is_heard_again_once_it_is_set_right():
+    ahead, right = NOW.timestamp() + 3600, NOW.timestamp() + 60
+    for state, clock in (("idle", ahead), ("down", right)):
+        word = replace(signal("scheduler.node", {"node": "n01", "state": state}, at=60), at_ms=int(clock * 1000))
+        actions.note_nodes([word])
+    assert scheduler.words()[0].state == "down"
+    for state, clock in (("RUNNING", ahead), ("CANCELLED", right)):
+        told = {"job_id": "7001", "state": state}
+        word = replace(signal("scheduler.job", told, at=60, run="demo"), at_ms=int(clock * 1000))
+        actions.note_jobs("demo", [word])
+    assert SchedulerJob.objects.get().state == "CANCELLED"
 
 
 def test_a_node_that_drains_and_then_is_drained_has_been_out_since_the_first_word():

@@ -195,11 +195,11 @@ class FleetMachine:
 
     def _scheduler(self, signal: Signal) -> None:
         node = self._state.nodes.get(reading.text(signal.data, "node"))
-        if node is None or signal.at_ms < node.scheduler_ms:
+        if node is None or signal.said_ms < node.scheduler_ms:
             return
         node.reason, node.owner = reading.text(signal.data, "reason"), reading.text(signal.data, "owner")
         node.scheduler = as_evidence(reading.text(signal.data, "state").lower(), node.reason, node.owner)
-        node.scheduler_ms = signal.at_ms
+        node.scheduler_ms = signal.said_ms
         if node.scheduler not in DRAINS:
             node.drained_ms = -1
         elif node.drained_ms < 0:

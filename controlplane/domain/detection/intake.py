@@ -248,10 +248,10 @@ def _log(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
 
 def _scheduler_node(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     node = state.nodes.get(reading.text(signal.data, "node"))
-    if node is not None and signal.at_ms >= node.scheduler_ms:
+    if node is not None and signal.said_ms >= node.scheduler_ms:
         reason, node.drained_by = reading.text(signal.data, "reason"), reading.text(signal.data, "owner")
         node.scheduler = as_evidence(reading.text(signal.data, "state").lower(), reason, node.drained_by)
-        node.scheduler_ms = signal.at_ms
+        node.scheduler_ms = signal.said_ms
 
 
 NODE_RULES: Mapping[str, Rule] = {"scheduler.node": _scheduler_node, "command.result": intake_stacks.result}

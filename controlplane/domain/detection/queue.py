@@ -42,14 +42,14 @@ def _is_ours(state: RunState, signal: Signal) -> bool:
 def _job(queue: QueueState, signal: Signal) -> None:
     name, word = reading.text(signal.data, "job_id"), reading.text(signal.data, "state").upper()
     job = queue.jobs.get(name)
-    if not word or (job is not None and signal.at_ms < job.at_ms):
+    if not word or (job is not None and signal.said_ms < job.at_ms):
         return
     if job is None:
         _make_room(queue)
         job = queue.jobs[name] = Job()
     job.since = _since(job, signal) if word == PENDING else None
     job.at = signal.received if word != job.state else job.at
-    job.state, job.at_ms, job.heard_at = word, signal.at_ms, signal.received
+    job.state, job.at_ms, job.heard_at = word, signal.said_ms, signal.received
     job.reason, job.by = reading.text(signal.data, "reason"), reading.text(signal.data, "by")
     told, count = signal.data.get("exclusive"), _count(signal)
     job.exclusive = told if isinstance(told, bool) else job.exclusive
