@@ -51,3 +51,10 @@ def test_no_template_holds_an_inline_script_a_style_or_a_foreign_address(path):
     assert not re.search(r"<style|\sstyle=|\son[a-z]+=|hx-on", text)
     assert not re.search(r"(src|href)=[\"']https?://", text)
     get_template(str(path.relative_to(ROOT / "templates")))
+
+
+def test_the_style_guide_leaves_out_no_badge():
+    alone = [mark for mark in vars(badges).values() if isinstance(mark, badges.Badge)]
+    shown = [mark for family in badges.FAMILIES.values() for mark in family.values()]
+    assert alone
+    assert [mark for mark in alone if mark not in shown] == []

@@ -129,6 +129,7 @@ FAMILIES = {
     "Nodes": NODE, "Checkpoints": CHECKPOINT, "Executions": EXECUTION, "Runbook steps": STEP,
     "Effects of a step": EFFECT, "Commands": COMMAND, "Switches": SWITCH, "Modes": MODE, "Ranks": RANK,
     "Findings": STAGE, "Acts": ACT, "Replays": RERUN,
+    "Beside a state": {"still": STANDSTILL, "unseen": UNSEEN, "launcher": LAUNCHER, "disabled": DISABLED},
 }  # fmt: skip
 
 
