@@ -178,3 +178,14 @@ def test_the_chronicle_tells_the_story_in_order_and_each_thing_once(cluster):
     assert len(told) == len(set(told))
     run = [line.partition(":")[0] for line in cluster.told("run:demo")]
     assert run == ["note", "launch", "launch", "opened", "exit", "launch", "mitigated", "resolved"]
+
+
+def test_steps_that_arrive_behind_the_death_count_as_lost(cluster):
+    cluster.make_step()
+    cluster.make_step()
+    late = cluster.waiting.pop("n01")
+    cluster.kill_rank(1)
+    cluster.until(lambda: len(cluster.launches) == 2)
+    cluster.waiting["n01"][:0] = late
+    cluster.until(lambda: cluster.incident().state != "open")
+    assert cluster.incident().losses["steps"] == 9 - 5

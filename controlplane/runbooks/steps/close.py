@@ -31,9 +31,11 @@ class Close(Step):
 
 
 def _cost(turn: Turn) -> Losses:
+    """Count the steps by what is known now: after an outage a death may arrive before the steps that it cost."""
     context, broken = turn.context, turn.broken
+    known = (context.get("last_step"), broken.last_step if broken else None)
     return losses(
-        last_step=context.get("last_step"),
+        last_step=max((step for step in known if step is not None), default=None),
         restore_step=context.get("restore_step"),
         last_progress_at=context.get("last_progress_at"),
         caught_up_at=context.get("caught_up_at"),
