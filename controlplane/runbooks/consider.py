@@ -67,7 +67,9 @@ def _answer(incident: Incident, run: Run, live: Execution | None, now: datetime)
     if _settles(diagnosis, decision, now):
         return None
     if live is not None and not _gives_way(live, decision):
-        _store(incident, decision, attend.acts_for(incident, diagnosis, decision), now, busy=True)
+        still = _stands_still(live)
+        decision = _behind(live, decision) if still else decision
+        _store(incident, decision, attend.acts_for(incident, diagnosis, decision), now, busy=not still)
         return None
     if attempt is None or _refused_by_person(incident, attempt.number):
         _store(incident, decision, attend.acts_for(incident, diagnosis, decision), now, busy=attempt is not None)
@@ -97,6 +99,20 @@ def _carry_out(incident: Incident, attempt: Attempt, decision: Decision, now: da
     if not decision.waits and proposal is None:
         approvals.ask(_create(incident, attempt, decision, ExecutionState.PROPOSED, now), decision.why, now)
     return None
+
+
+def _stands_still(live: Execution) -> bool:
+    """Say whether an execution goes no further before a person does something."""
+    return live.state == ExecutionState.PAUSED or bool(live.held_by)
+
+
+def _behind(live: Execution, decision: Decision) -> Decision:
+    """Hold an answer back that nobody would come to: who has the run does not go on, so people are told."""
+    if decision.runbook is None:
+        return decision
+    how = "is paused" if live.state == ExecutionState.PAUSED else "stands still"
+    why = f"“{registry.readable(live).title}” has the run for incident {live.incident_id} and {how}"
+    return replace(decision, held_by=HeldBy.BEHIND.value, why=why, not_before=None)
 
 
 def _gives_way(live: Execution, decision: Decision) -> bool:
@@ -182,7 +198,7 @@ def _decide(incident: Incident, run: Run, attempt: Attempt | None, diagnosis: Di
 def _store(incident: Incident, decision: Decision, acts: list[Act], now: datetime, *, busy: bool = False) -> None:
     """Keep and tell the decision and its acts when they differ from those before in anything but words.
 
-    While another runbook is at work only what needs no runbook is told.
+    While another runbook goes on only what needs no runbook is told.
     """
     if busy and decision.runbook is not None:
         return
@@ -207,7 +223,8 @@ def _nothing_again(incident: Incident, before: str | None, decision: Decision) -
 
 def _tell(incident: Incident, decision: Decision, book: Book) -> None:
     runbook = registry.runbook(decision.runbook) if decision.runbook else None
-    proposed = runbook is not None and decision.held_by is not None and not decision.waits
+    asked = decision.held_by is not None and decision.held_by != HeldBy.BEHIND
+    proposed = runbook is not None and asked and not decision.waits
     told = sentences.proposed(decision, runbook) if proposed and runbook else sentences.decision(decision, runbook)
     book.tell(stream(incident), "proposal" if proposed else "decision", told, data={"held_by": decision.held_by})
 

@@ -7,10 +7,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from controlplane.access import links
+from controlplane.chronicle.queries import entries
 from controlplane.domain.errors import Conflict, NotFound, Refused
 from controlplane.incidents.models import ActRecord
 from controlplane.quarantine import actions as quarantine
-from controlplane.runbooks import actions, approvals, engine, grounds, left_out, preview, registry, switches
+from controlplane.runbooks import actions, approvals, engine, grounds, left_out, preview, registry, starting, switches
 from controlplane.runbooks.models import Approval, Execution
 from controlplane.runbooks.outcomes import Failed
 from controlplane.runs import leases
@@ -285,6 +286,23 @@ def test_what_did_nothing_cannot_be_undone():
     cluster = proposed()
     with pytest.raises(Refused, match="nothing that it did"):
         actions.undo(cluster.execution(), "ana", cluster.now)
+
+
+def test_a_fault_behind_a_paused_runbook_calls_a_person_and_is_answered_once_that_is_stopped():
+    cluster = Cluster(size=2, spares=2)
+    trained(cluster.build(), steps=6)
+    planned = starting.start("planned-change", cluster.run, "ana", cluster.now, {"what": "a new driver"})
+    actions.pause(planned, "ana", cluster.now)
+    cluster.kill_rank(1)
+    cluster.until(lambda: ActRecord.objects.filter(do="page").exists(), limit=30)
+    why = f"“Planned change” has the run for incident {planned.incident_id} and is paused"
+    assert ActRecord.objects.get(do="page").why.endswith(why)
+    crash = cluster.run.incidents.get(klass="crash")
+    told = [entry.sentence for entry in entries(f"incident:{crash.pk}")]
+    assert f"Chose “Restart after a crash” but did not start it: {why}." in told
+    assert len(cluster.launches) == 1
+    actions.stop(planned, "ana", cluster.now)
+    cluster.until(lambda: len(cluster.launches) == 2, limit=30)
 
 
 def test_a_new_fault_during_an_execution_is_answered_when_it_closes():

@@ -37,6 +37,8 @@ class HeldBy(StrEnum):
     BUCKET = "bucket"
     AGE = "age"
     BACKOFF = "backoff"
+    BEHIND = "behind"
+    """Another runbook has the run and stands still."""
 
 
 BY_ITSELF = frozenset({HeldBy.BACKOFF, HeldBy.STORAGE})

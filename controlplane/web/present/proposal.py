@@ -18,6 +18,7 @@ BARRED = {
     HeldBy.OPERATOR: "nothing is begun before the hold is ended",
     HeldBy.KILL_SWITCH: "nothing is begun before automation is switched on again",
     HeldBy.WATCH: "nothing is begun while the run is only watched",
+    HeldBy.BEHIND: "nothing is begun before the runbook that has the run goes on or is stopped",
 }
 """Guards that no approval opens."""
 
