@@ -1,5 +1,6 @@
 """Starting, stopping and reporting attempts on local nodes."""
 
+import errno
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import threading
 
 import pytest
 from middlewatch_agent.launcher import plan, processes
+from middlewatch_agent.launcher.records import Records
 
 from tests.agent.launcher.stage import kill, wait_for
 
@@ -170,6 +172,10 @@ class TestRefused:
         assert cluster.start(4).state == "succeeded"
 
 
+def full_disk(_records, _record):
+    raise OSError(errno.ENOSPC, "the disk is full")
+
+
 class TestStop:
     def test_ends_every_rank_and_reports_a_kill(self, cluster):
         cluster.start()
@@ -177,6 +183,19 @@ class TestStop:
         assert cluster.stop().data == {"stopped": True, "survivors": []}
         assert cluster.living() == []
         assert cluster.exited()["data"] == {"reason": "killed", "exit_code": 128 + signal.SIGTERM}
+
+    def test_ends_every_rank_also_where_the_disk_is_full(self, cluster, monkeypatch):
+        cluster.start()
+        cluster.pid(0), cluster.pid(1)
+        monkeypatch.setattr(Records, "save", full_disk)
+        assert cluster.stop().data == {"stopped": True, "survivors": []}
+        assert cluster.living() == []
+        assert cluster.exited()["data"]["reason"] == "killed"
+
+    def test_is_not_promised_where_the_promise_cannot_be_kept(self, cluster, monkeypatch):
+        monkeypatch.setattr(Records, "save", full_disk)
+        with pytest.raises(OSError, match="full"):
+            cluster.stop(3)
 
     def test_forces_a_rank_that_does_not_listen(self, cluster):
         cluster.configure(DEAF)
