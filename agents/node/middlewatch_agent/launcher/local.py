@@ -6,7 +6,6 @@ and takes them up again. One rank's end does not end the others here: whether th
 attempt is lost is judged by the control plane, which has the evidence of all nodes.
 """
 
-import logging
 import sys
 import threading
 import time
@@ -21,8 +20,6 @@ from middlewatch_agent.launcher.config import LauncherConfig
 from middlewatch_agent.launcher.rank_ends import RankEnd, has_status, rank_end, was_claimed
 from middlewatch_agent.launcher.records import AttemptRecord, Records
 from middlewatch_agent.launcher.spawn import Spawner
-
-log = logging.getLogger(__name__)
 
 START_GRACE_MS = 10_000
 """How long after its start an attempt's missing status file means nothing yet."""
@@ -105,7 +102,7 @@ class LocalLauncher:
             self._records.save(repeats.never_started(run, attempt))
         elif record.attempt == attempt and record.state != "ended" and self._ends(record, 0) is None:
             record.stop_asked = True
-            self._note(record)
+            self._records.note(record)
 
     def _let_shims_settle(self, run: str, attempt: int) -> None:
         """Wait until shims that were started this moment have their rank, or a stop could come before its start."""
@@ -140,14 +137,7 @@ class LocalLauncher:
             else:
                 record.exited_told = True
                 record.state = "ended"
-            self._note(record)
-
-    def _note(self, record: AttemptRecord) -> None:
-        """Save news of an attempt that is known: where the disk is full it is remembered, and nobody waits for it."""
-        try:
-            self._records.save(record)
-        except OSError as error:
-            log.warning("what became of attempt %d of %s is not written down: %s", record.attempt, record.run, error)
+            self._records.note(record)
 
     def take_up(self, *, now_ms: int) -> None:
         """At the start of the agent, warm up, and finish starts that were cut short (too old: end what there is)."""

@@ -6,6 +6,7 @@ a second time.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -84,3 +85,9 @@ class Records:
             os.fsync(file.fileno())
         scratch.replace(path)
         self._known[record.run] = record
+
+    def note(self, record: AttemptRecord) -> None:
+        """Save news of an attempt that is known: where the disk is full it is remembered, and nobody waits for it."""
+        self._known[record.run] = record
+        with suppress(OSError):
+            self.save(record)

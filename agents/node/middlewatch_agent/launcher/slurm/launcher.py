@@ -121,7 +121,7 @@ class SlurmLauncher:
             return None
         if record.state != "ended" and not self._is_over(record):
             record.stop_asked = True
-            self._site.records.save(record)
+            self._site.records.note(record)
             self._waiting.pause(run, {job.job_id: job for job in seen})
         return record
 
@@ -189,7 +189,7 @@ class SlurmLauncher:
                 record.started_told = True
             else:
                 record.exited_told, record.state = True, "ended"
-            self._site.records.save(record)
+            self._site.records.note(record)
 
     def _reports(self, record: AttemptRecord, now_ms: int) -> list[Report]:
         if record.state != "running":
