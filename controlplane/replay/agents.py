@@ -1,4 +1,4 @@
-"""Answer commands as agents would: done, one second later, unless the trace says otherwise.
+"""Answer commands as agents would: done, one second later, unless the trace says otherwise or shows the node gone.
 
 What an answer would bring with it, such as stacks or the next attempt, comes from the
 trace alone. A scan of checkpoints is answered from the ledger, so that what the trace
@@ -54,7 +54,7 @@ class Agents:
         for command in new:
             self._answered.add(str(command.pk))
             state = self._states.get(command.kind, "succeeded")
-            if state != SILENT:
+            if state != SILENT and self._feed.answers(command.node.name, t_of(command.created_at) or 0.0):
                 self._feed.push(_answer(command, state))
         return bool(new)
 

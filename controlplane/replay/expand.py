@@ -4,6 +4,7 @@ Nothing is made before its time: a day of heartbeats is a counter on a heap.
 """
 
 import heapq
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
@@ -18,6 +19,9 @@ MAX_WRITTEN_OUT = 50_000_000
 """Events that one shorthand may stand for."""
 CLIP = 3.0
 """Standard deviations at which jitter is cut."""
+LOST_S = 15.0
+"""A node that beats and says nothing for this long, three beats, answers nobody."""
+HEARTBEAT = "node.heartbeat"
 
 
 @dataclass(slots=True)
@@ -51,6 +55,10 @@ class Feed:
         self._nodes: dict[tuple[str, int], list[str]] = {}
         self._runs = {run.name: run for run in trace.header.runs}
         self._ahead: tuple[float, int, Any] | None = None
+        self._coming: deque[tuple[float, int, Any]] = deque()
+        self._all_read = False
+        self._beating: set[str] = set()
+        self._declared: list[Beats] = []
         self._read()
 
     @property
@@ -74,6 +82,23 @@ class Feed:
         """Add an arrival of our own making, after whatever else arrives at its time."""
         self._pushed += 1
         heapq.heappush(self._heap, (arrival.t, 2**40 + self._pushed, arrival, iter(())))
+
+    def answers(self, node: str, t: float) -> bool:
+        """Say whether an agent that is asked at `t` still lives, as far as the trace shows.
+
+        A node that has had heartbeats and is not heard again soon, while others are, is gone.
+        """
+        if node not in self._beating:
+            return True
+        soon = t + LOST_S
+        while not self._all_read and (not self._coming or self._coming[-1][0] <= soon):
+            self._read_on()
+        if self._all_read and (self._trace.ended_at or 0.0) <= soon:
+            return True
+        coming = [line for at_t, _, line in (*([self._ahead] if self._ahead else ()), *self._coming) if at_t <= soon]
+        heard = {name for beats in self._declared if beats.until > t for name in beats.nodes}
+        heard |= {name for line in coming for name in _speakers(line)}
+        return not heard or node in heard
 
     def _peek(self) -> tuple[float, int] | None:
         """Name the time and rank of what comes next; a line goes before what an earlier one stands for."""
@@ -99,13 +124,22 @@ class Feed:
             heapq.heappush(self._heap, (following.t, rank, following, rest))
 
     def _read(self) -> None:
+        if not self._coming:
+            self._read_on()
+        self._ahead = self._coming.popleft() if self._coming else None
+
+    def _read_on(self) -> None:
         number, line = next(self._lines, (0, None))
-        self._ahead = None if line is None or line.end else (line.t, number, line)
-        if line is not None and line.end:
+        if line is None or line.end:
             next(self._lines, None)  # whatever follows the end is an error
+            self._all_read = True
+            return
+        self._coming.append((line.t, number, line))
 
     def _opened(self, number: int, line: Any) -> list[Arrival]:
         if line.event is not None:
+            if line.event.kind == HEARTBEAT:
+                self._beating.add(line.node)
             self._learn(line)
             return [Arrival(line.t, number, line.node, line.incarnation, event=line.event)]
         if line.operator is not None or line.answers is not None:
@@ -117,7 +151,10 @@ class Feed:
     def _written_out(self, number: int, line: Any) -> Iterator[Arrival]:
         if line.steps is not None:
             return self._steps(number, line.t, line.steps)
-        kind, beats = ("node.heartbeat", line.heartbeats) if line.heartbeats else ("node.health", line.health)
+        kind, beats = (HEARTBEAT, line.heartbeats) if line.heartbeats else ("node.health", line.health)
+        if kind == HEARTBEAT:
+            self._beating.update(beats.nodes)
+            self._declared.append(beats)
         if (min(beats.until, 1e9) - line.t) / beats.every_s * len(beats.nodes) > MAX_WRITTEN_OUT:
             raise TraceError(number, f"stands for more than {MAX_WRITTEN_OUT} events")
         return _beats(number, line.t, kind, beats)
@@ -172,6 +209,14 @@ def _step(steps: Steps, step: int, t: float, noise: float) -> EventLine:
         at_ms=round(t * 1000), kind="rank.step", run=steps.run, attempt=steps.attempt, rank=steps.rank,
         data=msgspec.Raw(msgspec.json.encode(data)),
     )  # fmt: skip
+
+
+def _speakers(line: Any) -> list[str]:
+    """Name the nodes of which a line says something."""
+    if line.event is not None:
+        return [line.node]
+    beats = line.heartbeats or line.health
+    return list(beats.nodes) if beats else []
 
 
 def _plain(data: msgspec.Raw) -> dict[str, Any]:

@@ -54,6 +54,32 @@ def test_declared_steps_are_told_by_the_node_of_their_rank(tmp_path):
     assert played(path)[-1].node == "n1"
 
 
+def heartbeat(t, node):
+    return event(t, node, "node.heartbeat", run=None, uptime_s=1.0)
+
+
+@pytest.mark.parametrize("told", ["declared", "one by one"])
+def test_a_node_that_beats_no_more_answers_nobody_and_one_that_never_did_is_believed(tmp_path, told):
+    if told == "declared":
+        lines = [beats("n0", until=100), beats("n1", until=22)]
+    else:
+        n1 = [heartbeat(t, "n1") for t in range(0, 22, 5)]
+        lines = sorted([*(heartbeat(t, "n0") for t in range(0, 100, 5)), *n1], key=lambda line: line["t"])
+    feed = Feed(Trace(write(tmp_path / "a", *lines, end=100)))
+    feed.take(12)
+    assert feed.answers("n1", 12)
+    feed.take(23)
+    assert (feed.answers("n0", 23), feed.answers("n1", 23), feed.answers("head", 23)) == (True, False, True)
+    assert [one.t for one in feed.take(40) if one.node == "n0"] == [25, 30, 35, 40]
+
+
+def test_shortly_before_the_end_of_a_trace_nobody_can_be_told_to_be_gone(tmp_path):
+    feed = Feed(Trace(write(tmp_path / "a", *(heartbeat(t, node) for t in range(0, 30, 5) for node in ("n0", "n1")),
+                            heartbeat(30, "n0"), end=35)))  # fmt: skip
+    feed.take(30)
+    assert feed.answers("n1", 31)
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
