@@ -190,6 +190,7 @@ def _started(state: RunState, signal: Signal, _policy: RunPolicy) -> None:
     rank.node = reading.text(signal.data, "node") or signal.node
     rank.pid = reading.integer(signal.data, "pid")
     rank.started_ms = signal.at_ms
+    rank.exited_pid = None  # in a container the next process has the number of the last one
     node_of(state, rank.node)
 
 

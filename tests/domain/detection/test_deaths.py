@@ -40,6 +40,13 @@ def test_the_late_word_on_an_earlier_process_of_a_rank_is_no_death():
     assert stage.sweep() == []
 
 
+def test_a_rank_that_is_started_again_in_its_container_lives_though_its_process_has_the_same_number():
+    stage = training()
+    stage.rank("rank.exited", 2, pid=4002, exit_code=1)
+    stage.rank("rank.started", 2, at=stage.now + 1, pid=4002)
+    assert stage.sweep() == []
+
+
 def test_peers_that_fail_afterwards_are_consequences_whoever_reports_first():
     stage = training()
     for rank in (0, 1, 3):
