@@ -4,6 +4,9 @@ Deleting yesterday's millions row by row would cost more than writing them did;
 dropping a partition costs nothing. A default partition takes what arrives on a
 day that has none, so a late housekeeper never stops ingest; its rows are moved
 as soon as the day gets its own.
+
+What is old is told by the calendar and by the number of days that were kept: a
+clock that leaps a year ahead makes hardly anything old, since the days between are missing.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -22,14 +25,20 @@ _PREFIX = "events_event_on_"
 
 def maintain(now: datetime, *, retention: timedelta | None = None) -> None:
     """Make the partitions of today and the next days, and drop what is past `retention`."""
-    days = getattr(settings, "EVENT_RETENTION_DAYS", RETENTION_DAYS)
-    oldest = (now - (retention or timedelta(days=days))).astimezone(UTC).date()
+    kept = retention or timedelta(days=getattr(settings, "EVENT_RETENTION_DAYS", RETENTION_DAYS))
     today = now.astimezone(UTC).date()
+    oldest = _oldest(today, kept.days)
     _drop_before(oldest)
     missing = _days_in_default() | {today + timedelta(days=ahead) for ahead in range(DAYS_AHEAD + 1)}
     for day in sorted(missing - existing()):
         _make(day)
     _forget_streams(oldest)
+
+
+def _oldest(today: date, kept_days: int) -> date:
+    """Return the first day that stays: none is dropped before as many later ones hold the log."""
+    held = sorted(day for day in existing() | _days_in_default() if day <= today)
+    return min(today - timedelta(days=kept_days), *held[-kept_days - 1 :], today)
 
 
 def existing() -> set[date]:

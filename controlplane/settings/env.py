@@ -109,7 +109,7 @@ class Environment(BaseSettings):
         default=30,
         ge=1,
         le=MOST_RETENTION_DAYS,
-        description="Days that events are kept; older partitions are dropped.",
+        description="Days that events are kept; an older partition is dropped once as many later days have theirs.",
     )
     middlewatch_message_retention_days: int = Field(
         default=90,
