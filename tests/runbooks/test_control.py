@@ -54,6 +54,15 @@ def test_a_question_names_nodes_and_steps_and_its_answer_starts_the_runbook():
     )
 
 
+def test_a_preview_names_the_nodes_that_have_to_speak_first_and_calls_none_of_them_doubtful():
+    cluster = Cluster(size=2, spares=1, mode="ask")
+    trained(cluster.build(), steps=6)
+    cluster.kill_rank(1)
+    cluster.alive.discard("n01")
+    cluster.until(lambda: cluster.execution() is not None and cluster.execution().state == "proposed")
+    assert "launch on n01, n02, once n01 has spoken since the trouble began" in newest().will
+
+
 def test_a_preview_writes_nothing_and_a_run_that_is_watched_has_one_too():
     cluster = proposed(mode="watch")
     before = Execution.objects.values().get()

@@ -48,15 +48,22 @@ class ChooseNodes(Step):
         })  # fmt: skip
 
     def preview(self, turn: Turn) -> str | None:
-        """Name who is left out, who takes the place, and what becomes of those left out."""
+        """Name who is left out, who takes the place, and what becomes of those left out.
+
+        Nodes that have not spoken since the trouble began are named as those that have to: most do within seconds.
+        """
         diagnosis = incidents.diagnosis(turn.incident, turn.now, attempt=turn.execution.attempt)
         exclude = left_out.reasons(turn.execution, diagnosis, turn.now)
-        choice = _choose(turn, diagnosis, exclude)
+        doubted = _choose(turn, diagnosis, exclude)
+        choice = doubted if doubted.complete or doubted.missing else _choose(turn, None, exclude)
         if not choice.complete:
             return f"wait for the nodes of the next attempt: {choice.why}"
         turn.context["nodes"] = list(choice.nodes)
         swaps = [f"{new} takes the place of {old}" for old, new in sorted(choice.replaced.items())]
         kept = f"launch on {', '.join(choice.nodes)}"
+        if doubted.waiting_for:
+            has = "has" if len(doubted.waiting_for) == 1 else "have"
+            kept += f", once {', '.join(doubted.waiting_for)} {has} spoken since the trouble began"
         out = sorted(set(condemned(diagnosis)) if diagnosis else ())
         return "; ".join([kept, *swaps, *(f"quarantine {node}" for node in out)])
 
