@@ -47,7 +47,7 @@ def acknowledge(incident: Incident, by: str, now: datetime) -> None:
         if not open_ones.update(acknowledged_at=now, acknowledged_by=by):
             raise Conflict(_why_not(incident))
         book = Book(now, PERSON, by)
-        book.tell(stream(incident), "acknowledge", f"{by} acknowledged the incident. The runbook goes on.")
+        book.tell(stream(incident), "acknowledge", f"{by} acknowledged the incident; nothing else changes by that.")
         book.write()
         links.revoke(stream(incident), now, purpose="acknowledge")
         notify.acknowledged(stream(incident), by, now)

@@ -13,6 +13,7 @@ from django.db import transaction
 
 from controlplane.checkpoints import queries as checkpoints
 from controlplane.domain.chronicle import sentences
+from controlplane.domain.chronicle.words import count
 from controlplane.domain.errors import Conflict, Invalid
 from controlplane.domain.fleet.identity import SILENT_AFTER_S
 from controlplane.domain.fleet.states import USABLE
@@ -239,7 +240,7 @@ def _named(run: Run, nodes: Sequence[str], now: datetime) -> list[str]:
 def _free(run: Run, now: datetime) -> list[str]:
     fit = [node.name for node in _fit(run, now) if not _silent(node, now)]
     if len(fit) < run.nodes_wanted:
-        raise Conflict(f"{run.name} wants {run.nodes_wanted} nodes and {len(fit)} are free")
+        raise Conflict(f"{run.name} wants {count(run.nodes_wanted, 'node')}, free: {len(fit)}")
     return fit[: run.nodes_wanted]
 
 

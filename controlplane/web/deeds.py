@@ -54,7 +54,7 @@ def _show_incident(link: Link) -> Shown:
 def _acknowledge(link: Link, by: str, _: str, now: datetime) -> str:
     incident = queries.incident_numbered(link.number)
     incidents.acknowledge(incident, by, now)
-    return f"You acknowledged incident {incident.pk}. The runbook goes on."
+    return f"You acknowledged incident {incident.pk}. Nothing else changes by that."
 
 
 def _show_question(link: Link) -> Shown:

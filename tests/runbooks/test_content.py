@@ -97,7 +97,7 @@ def test_a_drill_refuses_what_the_run_cannot_afford_and_hurts_nobody():
         return execution.outcome
 
     fleet.hold_node("n03", held=True)
-    assert "0 spares are free and 1 are wanted" in refused()
+    assert "0 spares free, 1 wanted" in refused()
     fleet.hold_node("n03", held=False)
     tell(cluster, "checkpoint_overdue", severity="warning")
     for _ in range(3):

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.checkpoints import queries as checkpoints
+from controlplane.domain.chronicle.words import count
 from controlplane.domain.recovery.acts import Do
 from controlplane.fleet.models import CommandState
 from controlplane.incidents import actions as incidents
@@ -43,7 +44,8 @@ class CheckDrill(Step):
         rank = max(attempt.world_size, 1) - 1
         node = attempt.nodes[rank * len(attempt.nodes) // max(attempt.world_size, 1)]
         exposure = checkpoints.exposed(turn.run, turn.now)
-        said = f"{spares()} spares are free and {exposure.seconds:.0f} s of training are at stake" if exposure else ""
+        free = count(spares(), "free spare")
+        said = f"{free}, and {exposure.seconds:.0f} s of training at stake" if exposure else ""
         return Done({"victim": {"rank": rank, "node": node}, "why": said})
 
 
@@ -56,7 +58,7 @@ def _unaffordable(turn: Turn) -> str:
         return f"incident {others.values_list('pk', flat=True).first()} of {turn.run.name} is not resolved"
     free = spares()
     if free < args["spares"]:
-        return f"{free} spares are free and {args['spares']} are wanted"
+        return f"{count(free, 'spare')} free, {args['spares']} wanted"
     return _too_much_to_lose(turn, float(args["exposure"]))
 
 
