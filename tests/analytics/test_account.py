@@ -132,6 +132,11 @@ def test_the_command_prints_the_same_account_in_words_and_as_json(crashed):
     assert "MTTD" in words.getvalue()
 
 
+def test_the_command_says_that_a_run_was_never_launched(run):
+    with pytest.raises(CommandError, match="run alpha was never launched"):
+        call_command("goodput", "--run", "alpha")
+
+
 def test_the_command_refuses_a_run_that_it_does_not_know_and_a_window_turned_round(run):
     with pytest.raises(CommandError, match="no run is named beta"):
         call_command("goodput", "--run", "beta")

@@ -29,7 +29,8 @@ class Command(BaseCommand):
             first, last = life(run, datetime.now(UTC))
             begin, end = options["since"] or first, options["until"] or last
             if begin >= end:
-                raise CommandError("--since must be before --until")
+                told = options["since"] or options["until"]
+                raise CommandError("--since must be before --until" if told else f"run {run.name} was never launched")
             found = account(run, begin=begin, end=end)
         except MiddlewatchError as error:
             raise CommandError(str(error)) from error

@@ -49,7 +49,7 @@ class Command(BaseCommand):
         try:
             found = self._play(path, overrides, options["speed"])
         except (TraceError, OSError) as error:
-            self.stderr.write(f"{path}: {_why(error)}")
+            self.stderr.write(_why(error) if isinstance(error, OSError) else f"{path}: {error}")
             if several and options["json"]:
                 self.stdout.write(json.dumps({"trace": _name(path), "error": _why(error)}))
             return False
