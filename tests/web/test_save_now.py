@@ -33,7 +33,7 @@ def test_it_arms_the_switch_and_says_so(client, world):
 
 def test_where_it_cannot_be_used_it_says_why(client, world):
     Attempt.objects.filter(run__name="steady").update(supports=[])
-    assert "its workload does not support save_now" in client.get(PATH).content.decode()
+    assert "launcher.toml does not say that the training supports save_now" in client.get(PATH).content.decode()
     Attempt.objects.filter(run__name="steady").update(supports=["save_now"])
     client.force_login(person("vera", "viewer"))
     assert "needs the role responder" in client.get(PATH).content.decode()
