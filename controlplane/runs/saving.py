@@ -37,7 +37,9 @@ def why_not(attempt: Attempt | None, what: str = SAVE) -> str:
         return "no attempt is running"
     if not attempt.nodes:
         return "nobody knows where rank 0 is"
-    return "" if NEEDS[what] in attempt.supports else f"launcher.toml does not say that the training supports {NEEDS[what]}"
+    if NEEDS[what] in attempt.supports:
+        return ""
+    return f"launcher.toml does not say that the training supports {NEEDS[what]}"
 
 
 def save_now(run: Run, by: str, now: datetime) -> Command:

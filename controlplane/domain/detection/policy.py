@@ -141,9 +141,7 @@ class RunPolicy:
     rung_tries: int = _setting(2, 1, 20, GUARDS, "fruitless restarts of one kind until a person is asked")
     blast_window_s: float = _setting(600.0, 1, DAY_S, GUARDS, "nodes left out within so long count together")
     node_rest_s: float = _setting(600.0, 0, DAY_S, GUARDS, "automation moves a node at most once in so long")
-    approval_s: float = _setting(
-        900.0, 30, 7 * DAY_S, PEOPLE, "a question to a person lapses after so long"
-    )
+    approval_s: float = _setting(900.0, 30, 7 * DAY_S, PEOPLE, "a question to a person lapses after so long")
     two_person_share: float = _setting(
         0.25, 0, 1, PEOPLE, "leaving out more than this share of the fleet needs two people; one node never does"
     )
