@@ -126,7 +126,7 @@ def test_a_rank_is_frozen_for_a_drill_and_goes_on_by_itself(node):
 
 def test_a_frozen_rank_goes_on_also_where_the_agent_died_meanwhile(node):
     pid = begin(node, SLEEP)[0]
-    args = {"run": "demo", "attempt": 1, "rank": 0, "length_s": 0.5}
+    args = {"run": "demo", "attempt": 1, "rank": 0, "length_s": 3.0}
     agent = os.fork()
     if agent == 0:
         freezing.Freezer(node.context)(Command(command_id="c", kind="rank.freeze", args=args))

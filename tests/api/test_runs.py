@@ -118,7 +118,7 @@ def test_a_training_can_be_asked_for_a_checkpoint(asking_as, attempt):
     responder = asking_as("responder")
     refused = responder.post("runs/demo/save-now")
     assert refused.status_code == 409
-    assert "does not support save_now" in refused.json()["message"]
+    assert "training supports save_now" in refused.json()["message"]
     Attempt.objects.update(supports=["save_now"])
     sent = responder.post("runs/demo/save-now")
     assert sent.status_code == 202

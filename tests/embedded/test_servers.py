@@ -1,7 +1,7 @@
 import os
 import signal
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import psutil
@@ -76,7 +76,8 @@ def kill_all(group):
     everything += [child for process in everything for child in process.children(recursive=True)]
     group._closing.set()
     for process in everything:
-        process.kill()
+        with suppress(psutil.NoSuchProcess):  # children end with their server
+            process.kill()
     psutil.wait_procs(everything, timeout=10)
 
 

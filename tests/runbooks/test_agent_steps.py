@@ -151,7 +151,7 @@ def test_a_workload_that_cannot_obey_is_not_asked(cluster, folder):
     begin(cluster, folder, "{do: arm_switch, with: {what: kill}}")
     cluster.tick(3)
     assert cluster.execution().state == "failed"
-    assert "does not support stop_now" in told(cluster)
+    assert "training supports stop_now" in told(cluster)
     assert not cluster.sent("switch.arm").exists()
     assert cluster.newest().stopping_at is None
 

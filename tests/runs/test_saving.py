@@ -73,7 +73,7 @@ def test_a_second_asking_waits_for_the_answer_to_the_first(run):
 
 def test_a_workload_that_cannot_save_on_demand_is_not_asked(run):
     Attempt.objects.update(supports=["skip_batches"])
-    with pytest.raises(Refused, match="does not support save_now"):
+    with pytest.raises(Refused, match="training supports save_now"):
         save_now(run, "ana", NOW)
     assert not Command.objects.exists()
 

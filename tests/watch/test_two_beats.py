@@ -77,7 +77,8 @@ def test_what_falls_due_is_done_once_however_many_beats_ask_for_it(cluster, rece
     arranging.add_rule(arranging.NewRule(name="all", severity="info", runs=["other"], steps=[step]), "root", now)
     arranging.add_dead_man("world", f"{receiver.url}/alive", 3600, "root", now)
     notify.call("incident:1", run="other", severity="critical", loud=True, key="one", now=now)
-    partitions.maintain(now - timedelta(days=60))
+    for days_ago in range(35, 0, -1):
+        partitions.maintain(now - timedelta(days=days_ago), retention=timedelta(days=90))
     quarantine.quarantine("n03", "Xid 48", actor_kind="person", actor="ana", now=now)
     idle = {"node": "n03", "state": "idle"}
     at = now.timestamp()
