@@ -8,7 +8,6 @@ default; only tests ask for less.
 import contextlib
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +17,8 @@ from urllib.parse import quote
 
 import psycopg
 
-from controlplane.embedded.accounts import Account, identity
+from controlplane.embedded import tools
+from controlplane.embedded.accounts import Account
 from controlplane.embedded.binaries import Binary, find_postgres
 from controlplane.embedded.child import POLL_S, Program
 from controlplane.embedded.errors import CannotStart
@@ -28,7 +28,6 @@ from controlplane.embedded.ports import LOOPBACK, free_port
 
 USER = DATABASE = "middlewatch"
 MOST_CONNECTIONS = 200
-INITDB_LIMIT_S = 120.0
 READY_LIMIT_S = 120.0  # recovery after a crash replays the write-ahead log first
 Fill = Callable[[Binary, Path, Account | None, str], None]
 """Makes a cluster with a password in an empty folder of the account's."""
@@ -121,8 +120,8 @@ def initdb(binary: Binary, folder: Path, account: Account | None, password: str)
         secret.write_text(password)
         if account:
             os.chown(secret, account.uid, account.gid)
-        _run_initdb([binary.beside("initdb"), "-D", folder, "-U", USER, "-E", "UTF8", "--no-locale",
-                     "--auth=scram-sha-256", f"--pwfile={secret}"], account)  # fmt: skip
+        tools.run([binary.beside("initdb"), "-D", folder, "-U", USER, "-E", "UTF8", "--no-locale",
+                   "--auth=scram-sha-256", f"--pwfile={secret}"], account)  # fmt: skip
     finally:
         secret.unlink(missing_ok=True)
 
@@ -158,12 +157,3 @@ def _make(binary: Binary, data: Path, account: Account | None, password: str, fi
     owned_folder(half, account)
     fill(binary, half, account, password)
     half.rename(data)
-
-
-def _run_initdb(argv: list[Path | str], account: Account | None) -> None:
-    done = subprocess.run(
-        argv, check=False, capture_output=True, text=True, cwd="/", timeout=INITDB_LIMIT_S,
-        **identity(account),
-    )  # fmt: skip
-    if done.returncode:
-        raise CannotStart(f"PostgreSQL cannot create its data folder: {done.stderr.strip()}")

@@ -23,13 +23,13 @@ from signal import SIGQUIT
 
 import psycopg
 
-from controlplane.embedded import places
-from controlplane.embedded.accounts import Account, can_enter, identity
+from controlplane.embedded import places, tools
+from controlplane.embedded.accounts import Account, can_enter
 from controlplane.embedded.binaries import Binary
 from controlplane.embedded.child import POLL_S, Child, Program, server_environment, wait_until
 from controlplane.embedded.errors import CannotStart
 from controlplane.embedded.migrate import migrations_digest
-from controlplane.embedded.postgres import DATABASE, FAST_AND_LOSSY, INITDB_LIMIT_S, USER
+from controlplane.embedded.postgres import DATABASE, FAST_AND_LOSSY, USER
 
 SETTINGS = "controlplane.settings.base"
 READY_LIMIT_S = 60.0
@@ -78,7 +78,7 @@ def cluster(binary: Binary, account: Account | None, root: Path, spare: Path) ->
 def copy(source: Path, target: Path, account: Account | None) -> None:
     """Copy a prepared cluster, as the account that will serve it."""
     os.utime(source.parent)
-    _tool(["cp", "-a", f"{source}/.", target], account)
+    tools.run(["cp", "-a", f"{source}/.", target], account)
 
 
 def fill(root: Path, binary: Binary, folder: Path, account: Account | None, password: str) -> None:
@@ -89,7 +89,7 @@ def fill(root: Path, binary: Binary, folder: Path, account: Account | None, pass
     """
     copy(cluster(binary, account, root, folder.parent), folder, account)
     change = f"ALTER ROLE {USER} PASSWORD '{password}'\n"
-    _tool([binary.program, "--single", "-F", "-D", folder, DATABASE], account, change)
+    tools.run([binary.program, "--single", "-F", "-D", folder, DATABASE], account, change)
 
 
 @contextmanager
@@ -158,8 +158,8 @@ def _make(binary: Binary, account: Account | None, root: Path, kept: Path) -> No
     shutil.rmtree(half, ignore_errors=True)
     try:
         data = places.owned_folder(half, account) / "data"
-        _tool([binary.beside("initdb"), "-D", data, "-U", USER, "-E", "UTF8", "--no-locale", "-N", "--auth-local=trust",
-               "--auth-host=scram-sha-256"], account)  # fmt: skip
+        tools.run([binary.beside("initdb"), "-D", data, "-U", USER, "-E", "UTF8", "--no-locale", "-N",
+                   "--auth-local=trust", "--auth-host=scram-sha-256"], account)  # fmt: skip
         with short_folder() as place, running(binary, data, account, place):
             _migrate(place, root)
         with contextlib.suppress(OSError):
@@ -187,21 +187,6 @@ def _drop_old(cache: Path, kept: Path) -> None:
     others = [item for item in cache.glob("replay-*") if item.is_dir() and item != kept]
     for item in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT - 1 :]:
         shutil.rmtree(item, ignore_errors=True)
-
-
-def _tool(argv: list[Path | str], account: Account | None, told: str = "") -> None:
-    done = subprocess.run(
-        argv,
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd="/",
-        input=told,
-        timeout=INITDB_LIMIT_S,
-        **identity(account),
-    )
-    if done.returncode:
-        raise CannotStart(f"{Path(argv[0]).name} failed: {done.stderr.strip()[-800:]}")
 
 
 def _program(binary: Binary, data: Path, sockets: Path, log: Path, account: Account | None) -> Program:
