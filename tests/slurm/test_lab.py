@@ -1,21 +1,16 @@
 """The Slurm that all other tests of this folder stand on."""
 
-import time
-
 from controlplane.demo.slurm_lab import NODES, SlurmLab
 from tests.agent.launcher.stage import wait_for
-from tests.patience import within
 
 
-def test_it_starts_within_two_seconds_beside_another_and_leaves_nothing(lab, tmp_path):
-    began = time.monotonic()
+def test_it_starts_beside_another_and_leaves_nothing(lab, tmp_path):
     with SlurmLab(tmp_path) as second:
-        assert time.monotonic() - began < within(2.0)
         assert second.states() == dict.fromkeys(NODES, "idle") == lab.states()
         second.tool("sbatch", "-o", "/dev/null", "--wrap", "srun sleep 60")
         wait_for(second.processes)
         assert lab.processes() == []
-    assert second.processes() == []
+    wait_for(lambda: not second.processes())  # who was killed may not have been buried yet
 
 
 def test_it_is_clean_again_whatever_was_done_to_it(lab):
