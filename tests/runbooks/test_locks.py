@@ -1,6 +1,7 @@
 """Two who write the same rows from two sides do not wait for each other in a circle."""
 
 import re
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
 
@@ -47,23 +48,29 @@ def execution():
 
 
 def test_a_second_yes_does_not_wait_for_the_execution_that_the_first_has_set_to_work(execution):
-    working, answered = Event(), Event()
+    with somebody_holding(execution), pytest.raises(Conflict, match="running by now"):
+        impatiently_approve(execution)
+
+
+@contextmanager
+def somebody_holding(execution):
+    """Let a worker have the execution's row for as long."""
+    held, enough = Event(), Event()
 
     def turn():
         with transaction.atomic():
             Execution.objects.select_for_update(no_key=True).get(pk=execution.pk)
-            working.set()
-            answered.wait(10)
+            held.set()
+            enough.wait(10)
         connection.close()
 
     worker = Thread(target=turn)
     worker.start()
-    assert working.wait(10)
+    assert held.wait(10)
     try:
-        with pytest.raises(Conflict, match="running by now"):
-            impatiently_approve(execution)
+        yield
     finally:
-        answered.set()
+        enough.set()
         worker.join()
 
 
@@ -156,23 +163,8 @@ def test_who_ends_a_proposal_keeps_nobody_from_telling_of_it_and_taking_it_back(
 def test_who_decides_on_a_run_waits_for_no_execution_that_somebody_holds(execution, state):
     Attempt.objects.create(run=execution.run, number=2, nodes=["n01"], started_at=NOW)
     Execution.objects.update(state=state)
-    holding, decided = Event(), Event()
-
-    def turn():
-        with transaction.atomic():
-            Execution.objects.select_for_update(no_key=True).get(pk=execution.pk)
-            holding.set()
-            decided.wait(10)
-        connection.close()
-
-    worker = Thread(target=turn)
-    worker.start()
-    assert holding.wait(10)
-    try:
+    with somebody_holding(execution):
         assert not impatiently_end(execution)
-    finally:
-        decided.set()
-        worker.join()
     assert impatiently_end(execution)
 
 
