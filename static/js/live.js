@@ -78,7 +78,11 @@
 
   const outdated = (envelope) => envelope.version && envelope.version < (versions.get(envelope.topic) || 0);
 
+  const told = document.getElementById("chronicle")?.dataset.topic;
+  const lacks = () => newest > mw.known();
+
   const accept = (envelope) => {
+    if (envelope.topic === told) newest = Math.max(newest, envelope.newest || 0);
     const old = outdated(envelope);
     if (!old && envelope.version) versions.set(envelope.topic, envelope.version);
     if (envelope.series) document.dispatchEvent(new CustomEvent("mw:series", { detail: envelope }));
@@ -86,11 +90,7 @@
     return old ? onlyEntries(envelope.content) : envelope.content;
   };
 
-  const told = document.getElementById("chronicle")?.dataset.topic;
-  const lacks = () => newest > mw.known();
-  const notice = (envelope) => {
-    if (envelope.topic !== told) return;
-    newest = Math.max(newest, envelope.newest || 0);
+  const notice = () => {
     if (lacks()) setTimeout(() => { if (lacks()) resync(); }, GAP_MS);
   };
 
@@ -129,7 +129,6 @@
     for (const envelope of body.messages) {
       const text = accept(envelope);
       if (text) await htmx.swap({ sourceElement: live, target: live, swap: "none", text });
-      if (envelope.topic === told) newest = Math.max(newest, envelope.newest || 0);
     }
     after();
     if (body.ok) heard(body.age_s);
@@ -174,7 +173,7 @@
     const content = accept(envelope);
     if (!content) event.detail.cancelled = true;
     message.data = JSON.stringify({ content, topic: envelope.topic, seq: envelope.seq });
-    notice(envelope);
+    notice();
   });
   live.addEventListener("htmx:ws:after:message:incoming", after);
   live.addEventListener("htmx:ws:close", (event) => {
