@@ -97,18 +97,34 @@ def test_a_sweep_tells_and_takes_results_while_the_runbook_of_its_run_is_stopped
         "head", "attempt.stop", {"run": "demo", "attempt": 1, "grace_s": 0.5},
         key="1:stop:1", deadline=NOW + timedelta(seconds=30), now=NOW, execution_id=execution.pk,
     )  # fmt: skip
+
+    def hear():
+        fleet.record_result(sent.pk, {"state": "running"}, NOW)
+        tell(execution, "note", "It was heard.")
+
+    with sweeping(execution.run, hear):
+        stop(execution)
+    assert execution.state == "stopped"
+
+
+def tell(execution, kind, sentence):
+    book = Book(NOW)
+    book.tell(stream(execution.incident), kind, sentence)
+    book.write()
+
+
+@contextmanager
+def sweeping(run, then):
+    """Let a sweep hold the run and do `then` once somebody waits for it; neither may end the other."""
     begun, trouble = Event(), []
 
     def sweep():
         try:
             with transaction.atomic():
-                Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
+                Run.objects.select_for_update(no_key=True).get(pk=run.pk)
                 begun.set()
                 assert wait_until(somebody_waits, within(10))
-                fleet.record_result(sent.pk, {"state": "running"}, NOW)
-                book = Book(NOW)
-                book.tell(stream(execution.incident), "note", "It was heard.")
-                book.write()
+                then()
         except (DatabaseError, AssertionError) as error:
             trouble.append(error)
         connection.close()
@@ -116,10 +132,11 @@ def test_a_sweep_tells_and_takes_results_while_the_runbook_of_its_run_is_stopped
     worker = Thread(target=sweep)
     worker.start()
     assert begun.wait(10)
-    stop(execution)
-    worker.join()
+    try:
+        yield
+    finally:
+        worker.join()
     assert trouble == []
-    assert execution.state == "stopped"
 
 
 def nobody_answers(execution, _by, now):
@@ -133,29 +150,14 @@ def nobody_answers(execution, _by, now):
 def test_who_ends_a_proposal_keeps_nobody_from_telling_of_it_and_taking_it_back(execution, act, state):
     Execution.objects.update(state="proposed")
     Approval.objects.create(execution=execution, asked_at=NOW, until=NOW)
-    begun, trouble = Event(), []
 
     def take_back():
-        try:
-            with transaction.atomic():
-                Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
-                begun.set()
-                assert wait_until(somebody_waits, within(10))
-                book = Book(NOW)
-                book.tell(stream(execution.incident), "decision", "It is over.")
-                book.write()
-                Approval.objects.select_for_update().get(execution=execution)
-                Execution.objects.select_for_update(no_key=True).get(pk=execution.pk)
-        except (DatabaseError, AssertionError) as error:
-            trouble.append(error)
-        connection.close()
+        tell(execution, "decision", "It is over.")
+        Approval.objects.select_for_update().get(execution=execution)
+        Execution.objects.select_for_update(no_key=True).get(pk=execution.pk)
 
-    sweep = Thread(target=take_back)
-    sweep.start()
-    assert begun.wait(10)
-    act(execution, "bo", NOW)
-    sweep.join()
-    assert trouble == []
+    with sweeping(execution.run, take_back):
+        act(execution, "bo", NOW)
     assert execution.state == state
 
 
@@ -204,25 +206,8 @@ def test_a_sweep_takes_the_late_result_of_a_command_while_its_time_is_found_to_b
     Node.objects.create(name="head", state_since=NOW, enrolled_at=NOW)
     args = {"run": "demo", "attempt": 1, "grace_s": 0.5}
     sent = fleet.send_command("head", "attempt.stop", args, key="1", deadline=NOW, now=NOW)
-    begun, trouble = Event(), []
-
-    def sweep():
-        try:
-            with transaction.atomic():
-                Run.objects.select_for_update(no_key=True).get(pk=execution.run_id)
-                begun.set()
-                assert wait_until(somebody_waits, within(10))
-                fleet.record_result(sent.pk, {"state": "succeeded"}, NOW)
-        except (DatabaseError, AssertionError) as error:
-            trouble.append(error)
-        connection.close()
-
-    worker = Thread(target=sweep)
-    worker.start()
-    assert begun.wait(10)
-    tasks._expire(NOW)
-    worker.join()
-    assert trouble == []
+    with sweeping(execution.run, lambda: fleet.record_result(sent.pk, {"state": "succeeded"}, NOW)):
+        tasks._expire(NOW)
     sent.refresh_from_db()
     assert sent.state == "succeeded"
 
